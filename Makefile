@@ -1,13 +1,14 @@
-# The list of commands. Each one does all the set-up it needs; `make help` says what they are.
+# The commands of this project. Each one does the set-up that it needs. `make help` lists them.
 #
-# No rule here names a file: cargo and CMake know what is up to date, and the set-up scripts look for what is missing.
+# No target is a file: cargo and CMake know which products are up to date, and the set-up scripts find out
+# what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test check fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
-# What all benchmarks of bench/common/fleet.py understand.
+# The options that all benchmarks with the arguments of bench/common/fleet.py have.
 BENCH_ARGS = $(if $(QUICK),--quick) $(if $(ROWS),--rows $(ROWS)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(SETUPS),--setups "$(SETUPS)") $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(MEMORY_MIB),--memory-mib $(MEMORY_MIB))
 
 help:                 ## this list

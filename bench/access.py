@@ -1,7 +1,9 @@
-"""Every way to reach or change rows that has a cost contract: what a statement costs the server, beside InnoDB.
+"""Measures the server's CPU for each way to reach or change rows that has a cost contract, compared with
+InnoDB.
 
-The statements and tables are those of tests/cost/cost_patterns.py, which counts work; here it is the server's CPU.
-Tables are filled and compacted, then the server restarts. A change is rolled back, which is measured with it.
+The statements and tables are those of tests/cost/cost_patterns.py; the tests there count work instead of CPU.
+The tables are filled and compacted, then the server restarts. Each change is rolled back, and the rollback is
+measured with it.
 
     build/bin/python bench/access.py --rows 200000 --repeat 3
 """
@@ -27,11 +29,11 @@ WARM_UP = 20  # executions
 
 
 class AccessPaths:
-    """The loaded servers, and how one statement is measured on one of them."""
+    """The servers with their tables loaded. Measures one statement on one of them at a time."""
 
     def __init__(self, runnings: dict[str, Running], rows: int, executions: int):
         self.runnings = runnings
-        self.middle = rows * 5  # a key, see the tables
+        self.middle = rows * 5  # a key in the middle: all keys are multiples of ten
         self.rows = rows
         self.executions = executions
 
@@ -43,7 +45,7 @@ class AccessPaths:
             running.execute(*(f"OPTIMIZE TABLE {table}" for table in READ_TABLES), database=DATABASE)
             running.settle()
             running.restart()
-            # The server's own table in memory is empty now.
+            # The restart has emptied the MEMORY table `few`, so fill it again.
             few = next(line for line in table_statements(self.rows) if line.startswith("INSERT INTO few"))
             running.execute(few, "SELECT COUNT(text) FROM t IGNORE INDEX (by_text)", database=DATABASE)
 

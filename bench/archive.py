@@ -1,8 +1,8 @@
 """The archive experiment: one table moved into each engine, queried, indexed, and moved back.
 
-One run on one machine. In each repetition every engine takes its turn (A B C D, A B C D), with a
-server process, data directory and bucket of its own, so that slow drift of the machine touches all.
-Cold = server restarted, page cache dropped, part cache empty.
+All engines run on one machine. In each repetition every engine takes its turn (A B C D, A B C D), so that a
+slow change of the machine's speed affects all of them. Each turn has a server process, data directory and
+bucket of its own. Cold means: the server was restarted, the page cache dropped and the part cache emptied.
 
     build/bin/python bench/archive.py --rows 4000000 --engines InnoDB,ROCKSDB,S3,ATOLL --repeat 3
 """
@@ -41,13 +41,13 @@ class WrongResult(Exception):
     """An engine answered the query with other rows than the file has."""
 
 
-# One engine's failure must not cost the others' figures: it is noted, and the run goes on.
+# Failures of one engine that are only noted: the other engines still run, and their figures are kept.
 RUN_FAILURES = (pymysql.Error, OSError, KeyError, ServerFailed, WrongResult, S3Error)
 
 
 @dataclass
 class Run:
-    """What one variant did in one repetition. Seconds by step, requests by step and kind."""
+    """The figures of one variant in one repetition: seconds by step, requests by step and kind."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     requests: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Run:
 
 
 class Experiment:
-    """Runs one variant once, against one bucket, and fills a Run."""
+    """Runs one variant once, with one bucket, and fills a Run."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Experiment:
         self._timed("load", f"LOAD DATA INFILE '{self.rows_file}' INTO TABLE s3test")
 
     def _query_three_ways(self, name: str) -> None:
-        """Cold, again, and for engines with a disk cache also cold with that cache kept."""
+        """Runs the query cold, then again, and for Atoll also cold with its disk cache of parts kept."""
         self._restart(empty_cache=True)
         self._timed(f"{name}_cold", QUERY, check=True)
         self._timed(f"{name}_again", QUERY, check=True)
@@ -142,7 +142,7 @@ class Experiment:
         print(f"    {self.variant.label:15} {step:28} {self.run.seconds[step]:8.3f} s", flush=True)
 
     def _published(self, step: str) -> None:
-        """Adds the time until the bucket had it all, counted from the start of the statement."""
+        """Adds the time from the start of the statement until all its data were in the bucket."""
         started = time.perf_counter()
         self.variant.wait_published(self.server)
         statement = self.run.seconds[step.removesuffix("_published")]
@@ -159,9 +159,9 @@ class Experiment:
 
 
 def expected_answer(rows_file: Path) -> tuple[int, str]:
-    """Computes the query's answer from the file, so that no engine is the judge of the others.
+    """Computes the query's answer from the data file, so that the check does not rely on any of the engines.
 
-    The column's collation ignores case: that is the order of GROUP_CONCAT.
+    The rows are sorted without regard to case, as the column's collation makes GROUP_CONCAT sort them.
     """
     prefix = f"{QUERIED_ID}\t"
     with open(rows_file) as lines:
@@ -179,7 +179,7 @@ def atoll_counters(server: Server) -> dict[str, int]:
 
 
 class Benchmark:
-    """All variants, all repetitions, one MinIO."""
+    """Runs all variants in all repetitions, with one MinIO server for all."""
 
     def __init__(self, rows: int, repeat: int, variants: list[Variant]):
         self.rows = rows

@@ -1,5 +1,5 @@
-"""Makes docs/benchmarks/archive.md and archive.png from docs/benchmarks/archive.json, the figures of the archive
-experiment that are published.
+"""Makes docs/benchmarks/archive.md and archive.png from docs/benchmarks/archive.json, the published figures
+of the archive experiment.
 
     build/bin/python bench/archive_page.py                           the page, from the published figures
     build/bin/python bench/archive_page.py build/bench/archive.json  publishes a new run first
@@ -21,7 +21,7 @@ from common.report import table_lines
 from harness import paths
 
 PUBLISHED = paths.ROOT / "docs" / "benchmarks" / "archive.json"
-# Label in archive.json of a run -> name on the page.
+# Label of a variant in a run's archive.json -> its name on the page.
 NAMES = {
     "InnoDB none": "InnoDB",
     "ROCKSDB zstd": "MyRocks zstd",
@@ -60,7 +60,7 @@ from the first 20 ms on, half of that with MinIO itself.
 
 
 def publish(run: dict[str, Any]) -> dict[str, Any]:
-    """Returns what is published of a run of bench/archive.py."""
+    """Returns the figures of a run of bench/archive.py that are published."""
     results = {}
     for label, name in NAMES.items():
         if label not in run["results"]:
@@ -87,7 +87,7 @@ def publish(run: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_results(published: Path) -> dict[str, Any]:
-    """Returns the published steps in the shape of a report's results, for the table of aims."""
+    """Returns the published steps in the structure of a report's results, for the table of goals."""
     steps: dict[str, Any] = {}
     for name, result in json.loads(published.read_text())["results"].items():
         for step, seconds in result["steps_seconds"].items():
@@ -119,7 +119,7 @@ def _cell(value: float | None, form: str) -> str:
 
 
 def draw(published: dict[str, Any], target: Path) -> None:
-    """One panel for each step and one for the size, a bar for each engine."""
+    """Draws one panel for each step and one for the size, with a bar for each engine."""
     results = published["results"]
     panels = {
         f"{STEPS[step]}, s": {name: result["steps_seconds"][step] for name, result in results.items()}

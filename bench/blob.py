@@ -1,9 +1,10 @@
 """Objects of 1 KiB to 10 MiB as an object database imports them; then a scan of all, then a third is removed.
 
-The tables are of NEO's kind: `data` has each value once, known by its hash; `obj` has the revisions of the objects. An
-import looks up the newest revision of each object, stores its value unless the hash is there, then the revision.
-Statements are made before the clock starts, so that times are those of the server and the connection. Each setup and
-repetition has a fresh server. At the end every value that should be left is read and its hash compared.
+The tables are like those of NEO: `data` has each value once, with its hash; `obj` has the revisions of the
+objects. An import looks up the newest revision of each object, stores the value if its hash is new, and
+stores the new revision. The statements are built before the clock starts, so the times contain only the
+server and the connection. Each setup and repetition has a fresh server. At the end every value that should
+remain is read, and its hash is compared.
 
     build/bin/python bench/blob.py --bytes 1073741824
 """
@@ -35,12 +36,12 @@ from workloads.blob_objects import BYTES_MAX, BYTES_MIN, Objects
 DEFAULT_BYTES = 1 << 30
 QUICK_BYTES = 64 * MIB
 SEED = 20130622
-# label -> share of a value that is random; the rest compresses to nothing
+# label -> share of each value that is random bytes; the other bytes compress to almost nothing
 CASES = {"values that compress 2 : 1": 0.5, "values that do not compress": 1.0}
 
 
 class Blobs:
-    """One case: the same objects for every setup, chosen by the repetition's seed."""
+    """Runs one case. All setups get the same objects, which the repetition's seed determines."""
 
     def __init__(self, report: Report, payload_bytes: int, memory_bytes: int, label: str):
         self.report = report
@@ -89,9 +90,10 @@ STEPS = ("import", "scan", "scan_again", "delete", "optimize")
 
 
 def step(running: Running, work: Callable[[], float], settle: bool = True) -> dict[str, Any]:
-    """Does the work, then waits for the engine's background work. `work` returns the seconds that count.
+    """Runs `work`, then waits for the engine's background work. `work` returns the seconds that it measured.
 
-    Returns seconds, then CPU and bytes of the server with all it did until then, and its peak of resident memory.
+    Returns those seconds, the seconds of waiting, and for both phases together the server's CPU time, bytes
+    written and read, requests to the bucket and peak of resident memory.
     """
     measurement = Measurement.start(running)
     seconds = work()
@@ -102,7 +104,8 @@ def step(running: Running, work: Callable[[], float], settle: bool = True) -> di
 
 
 def at_rest(running: Running, objects: Objects, spent: dict[str, Any]) -> dict[str, float]:
-    """Returns the space of the server at rest, adds to `spent` what the way there cost, and makes caches cold."""
+    """Brings the server to rest and returns the space it takes. Adds the CPU time and the bytes written by
+    the shutdown to `spent`, and drops the page cache."""
     rest: Rest = bring_to_rest(running)
     spent["cpu_s"] += rest.stop_cpu_s
     spent["bytes_written"] += rest.stop_bytes_written

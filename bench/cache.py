@@ -1,8 +1,10 @@
-"""Reads while the block cache shrinks from all of the data to almost none, with and without a local cache of parts.
+"""Measures reads with block caches from the size of the data down to almost nothing, with large and small
+part caches.
 
-The table files are only in the bucket (MinIO on this machine): at each restart what is on local disk is removed and the
-page cache dropped. First one cold scan of the table, then reads by key and of short ranges, uniform and Zipf, after
-a warm-up. "Parts cached": all parts that were read stay on local disk; "few parts": 16 MiB of them, the least there is.
+The table files are only in the bucket (MinIO on this machine): each restart removes the local copies and
+drops the page cache. A run scans the table once, cold; then, after a warm-up, it reads by key and in short
+ranges, with uniform and Zipf-distributed keys. With "parts cached", all parts that were read stay on local
+disk; with "few parts", at most 16 MiB of parts stay, the smallest possible size.
 
     build/bin/python bench/cache.py --rows 1000000 --repeat 3
 """
@@ -30,7 +32,7 @@ REMOTE = "Atoll on MinIO"
 READS_LUA = Path(__file__).resolve().parent / "reads.lua"
 PARTS = {"parts cached": "10G", "few parts": "16M"}
 FIRST = "parts cached"
-LEAST_BYTES = 8 * MIB  # of atoll_block_cache_size
+LEAST_BYTES = 8 * MIB  # the minimum of atoll_block_cache_size
 PUBLISH_TIMEOUT_S = 600
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.0)
 ROW_BYTES = (
@@ -62,7 +64,7 @@ FIGURES = (
 
 
 class CacheBenchmark:
-    """One server on one bucket, restarted with the caches of each cell."""
+    """One server with one bucket. It is restarted with the cache sizes of each cell of the result table."""
 
     def __init__(self, running: Running, report: Report, rows: int, seconds: float, clients: int):
         self.running = running
@@ -72,7 +74,7 @@ class CacheBenchmark:
         self.clients = clients
 
     def load(self) -> None:
-        """Fills the table and waits until the bucket has it."""
+        """Fills the table and waits until all its files are in the bucket."""
         prepare_sysbench(self.running, {"table-size": self.rows})
         self.running.settle()
         self.running.restart()
@@ -85,7 +87,8 @@ class CacheBenchmark:
         wait_until(lambda: server.counter(waiting) == 0, PUBLISH_TIMEOUT_S, "the upload of all files")
 
     def run(self, share: float, repetitions: int) -> dict[str, Any]:
-        """Runs all reads with a block cache of that share of the data, with both caches of parts in turn."""
+        """Runs all reads with a block cache of the given share of the data, with both sizes of the part cache
+        in turn."""
         results = interleave(
             list(PARTS), repetitions, lambda parts, _repetition: self._run_one(share, parts), FIRST,
             self.report.failures,
@@ -110,7 +113,8 @@ class CacheBenchmark:
         return found
 
     def _scan(self) -> dict[str, float]:
-        """Reads the whole table for the first time since the start: this fills the caches, too."""
+        """Measures the first scan of the whole table since the server's start. The scan also fills the
+        caches."""
         measurement = Measurement.start(self.running)
         self.running.execute("SELECT COUNT(c), COUNT(pad) FROM sbtest1", database="sbtest")
         server = measurement.stop()

@@ -1,8 +1,9 @@
-"""What COMMIT costs by its promise: durability × clients × distance of the bucket × binary log.
+"""Measures commits for each durability, number of clients and latency of the bucket, with and without binary
+log.
 
 Each transaction updates one row by its key (sysbench's oltp_update_non_index). Atoll's tables are on MinIO; a proxy on
-this machine adds the latency to each request, and at 0 ms there is no proxy. InnoDB, on local disk, is the baseline:
-its figures at 20 and 50 ms are more of the same.
+this machine adds the latency to each request, and at 0 ms there is no proxy. InnoDB, on local disk, is the
+baseline. The latency does not affect it, so its figures at 20 and 50 ms are further runs of the same case.
 
     build/bin/python bench/commit.py --threads 1,8,32,128 --latencies 0,20,50 --repeat 3
 """
@@ -40,12 +41,14 @@ FIGURES = (
 
 
 def label_of(name: str, durability: str) -> str:
-    """Returns "Atoll sync" for MinIO, "Atoll sync on versitygw" for another S3 server."""
+    """Returns for example "Atoll sync" if the S3 server is MinIO, and "Atoll sync on versitygw" for another
+    one."""
     return f"Atoll {durability}{name.removeprefix('Atoll').removesuffix(' on MinIO')}" if durability else name
 
 
 def competitors(setups: list[str]) -> dict[str, tuple[str, str]]:
-    """Returns label -> (setup, durability): the remote Atoll counts once for each durability."""
+    """Returns label -> (setup, durability). A setup of Atoll with a remote bucket appears once for each
+    durability."""
     found = {}
     for name in setups:
         for durability in DURABILITIES if SETUPS[name].remote else ("",):
@@ -54,7 +57,7 @@ def competitors(setups: list[str]) -> dict[str, tuple[str, str]]:
 
 
 class Commits:
-    """The servers of one half of the benchmark (with or without binary log)."""
+    """The servers of one half of the benchmark: those with, or those without, a binary log."""
 
     def __init__(self, runnings: dict[str, Running], report: Report, rows: int, seconds: float):
         self.runnings = runnings
@@ -80,7 +83,8 @@ class Commits:
         return results
 
     def set_latency(self, latency_ms: float) -> None:
-        """Sets the distance of the bucket, then reads the table: after a restart nothing of it is in memory."""
+        """Sets the latency of the bucket. Then reads the table, because a restart has left nothing of it in
+        memory."""
         for running in self.runnings.values():
             if running.store:
                 running.set_latency(latency_ms / 1000)
@@ -99,9 +103,10 @@ class Commits:
         )
 
     def _drain(self, running: Running) -> None:
-        """Waits until the bucket has the commits of the run before, so that none pays for another.
+        """Waits until the bucket has all commits of the previous run, so that their uploads do not slow down
+        the next one.
 
-        Under `local` nothing is in a hurry to ship the log, and nothing is waited for.
+        With durability `local` there is no wait, because no deadline makes the server ship the log.
         """
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
         while running.server.value("SELECT @@atoll_durability") != "local" and time.monotonic() < deadline:

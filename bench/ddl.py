@@ -1,10 +1,10 @@
-"""DDL that must not depend on how much a table holds: DROP INDEX, TRUNCATE, DROP and instant ALTER of a large table
-in a server with thousands of tables, on ATOLL and on InnoDB in the same server.
+"""Measures DDL whose time must not depend on the size of the table: DROP INDEX, TRUNCATE, DROP and instant
+ALTER of a large table, in a server with thousands of tables. ATOLL and InnoDB run in the same server.
 
     bench/ddl.py --tables 5000 --gigabytes 10 --repeat 3      writes build/bench/ddl.json
 
-The large table has rows of 1 KB that do not compress, and an index. Each engine has a table of its own; the engines
-take turns. Small tables are ATOLL's.
+The large table has rows of 1 KB that do not compress, and an index. Each engine has a large table of its own,
+and the engines take turns. The thousands of small tables are in ATOLL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.server import Server
 
 ENGINES = ("ATOLL", "InnoDB")
 ROW_BYTES = 1000
-# In the order in which they are run, each on the table the one before has left; {t} is the table.
+# The statements, in the order in which they are run on the same table. {t} is the table.
 STATEMENTS = {
     "add column": "ALTER TABLE {t} ADD COLUMN added INT DEFAULT 5, ALGORITHM=INSTANT",
     "drop column": "ALTER TABLE {t} DROP COLUMN added, ALGORITHM=INSTANT",
@@ -35,7 +35,7 @@ STATEMENTS = {
 
 
 class DdlBenchmark:
-    """Milliseconds of each statement, by engine."""
+    """Measures the milliseconds of each statement, by engine."""
 
     def __init__(self, tables: int, gigabytes: float):
         self._rows = int(gigabytes * 1e9 / ROW_BYTES)

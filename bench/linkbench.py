@@ -1,9 +1,11 @@
-"""LinkBench (SIGMOD 2013) on each setup: load, requests a second, latency by type, CPU and bytes per request, space.
+"""LinkBench (SIGMOD 2013) with each setup: load, requests a second, latency by type, CPU and bytes per
+request, space.
 
-The workload is bench/linkbench/linkbench.lua. Every setup and repetition has a fresh server: load, rest, warm-up, run,
-rest; then counttable must agree with the visible links, or the run has failed. Without --memory-mib the
-data fits in the caches. With it the server runs in a memory cgroup of that size (page cache counted), and the data
-are four times as large; where no cgroup can be made, only the engines' caches are that small.
+The workload is bench/linkbench/linkbench.lua. Every setup and repetition has a fresh server. Its phases are:
+load, rest, warm-up, run, rest. The run fails if counttable does not agree with the visible links. Without
+--memory-mib the data fit in the caches. With it the server runs in a memory cgroup of that size, which
+includes the page cache, and the data are four times as large. If no cgroup can be made, only the engines'
+caches are limited.
 
     build/bin/python bench/linkbench.py --nodes 300000 --clients 4 --seconds 120
     build/bin/python bench/linkbench.py --memory-mib 512
@@ -40,10 +42,10 @@ from harness.process import discard, scratch_directory
 from workloads.linkbench_latency import read_latencies, total_of
 
 SCRIPT = Path(__file__).resolve().parent / "linkbench" / "linkbench.lua"
-CACHES_BYTES = 1024 * MIB  # in memory
+CACHES_BYTES = 1024 * MIB  # if the data fit in memory
 LOAD_THREADS = 4
 DATA_TO_MEMORY = 4
-NODE_BYTES = 1100  # a node with its links and counts in InnoDB, about
+NODE_BYTES = 1100  # of a node with its links and counts in InnoDB, about
 TYPES = (
     "GET_LINKS_LIST", "GET_NODE", "COUNT_LINK", "MULTIGET_LINK", "ADD_LINK", "UPDATE_LINK", "DELETE_LINK",
     "ADD_NODE", "UPDATE_NODE", "DELETE_NODE",
@@ -52,7 +54,7 @@ TYPES = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What every setup goes through."""
+    """The size and duration of a run, the same for every setup."""
 
     nodes: int
     clients: int
@@ -72,7 +74,7 @@ def start(name: str, plan: Plan, home: Path) -> Running:
 
 
 def load(running: Running, plan: Plan) -> dict[str, Any]:
-    """Fills the tables; returns what it cost, and the space the tables take after it."""
+    """Fills the tables. Returns the resources that this took, and the space of the tables afterwards."""
     whole = Measurement.start(running)
     spent = prepare_sysbench(running, plan.script_options(), SCRIPT, threads=LOAD_THREADS)
     settle_s = running.settle()
@@ -87,7 +89,7 @@ def load(running: Running, plan: Plan) -> dict[str, Any]:
 
 
 def with_rest(until_settled: dict[str, Any], settle_s: float, rest: Rest, requests: int) -> dict[str, float]:
-    """Returns what each request cost until all changes were in files, the shutdown's share included."""
+    """Returns the cost per request, including all work until the changes are in files, and the shutdown."""
     return {
         "cpu_us": (until_settled["cpu_s"] + rest.stop_cpu_s) * 1e6 / requests,
         "bytes_written": (until_settled["bytes_written"] + rest.stop_bytes_written) / requests,
@@ -97,7 +99,7 @@ def with_rest(until_settled: dict[str, Any], settle_s: float, rest: Rest, reques
 
 
 def drive(running: Running, plan: Plan) -> dict[str, Any]:
-    """Warms up, runs the mix, checks the counts, brings the server to rest."""
+    """Warms up, runs the mix of requests, checks the counts, and brings the server to rest."""
     prefix = running.home / "latency"
     options = {**plan.script_options(), "latency_file": prefix}
     if plan.warmup_s:
@@ -120,12 +122,12 @@ def drive(running: Running, plan: Plan) -> dict[str, Any]:
 
 
 def check(running: Running) -> None:
-    """Errors: SysbenchFailed when a count does not agree with the visible links."""
+    """Compares each count with the visible links. Errors: SysbenchFailed when they do not agree."""
     print(f"    {running.name}: {sysbench(running, SCRIPT, 'check').strip().splitlines()[-1]}", flush=True)
 
 
 class LinkBench:
-    """Runs the plan on a fresh server of a setup, again and again."""
+    """Runs the plan; each run has a fresh server of the setup."""
 
     def __init__(self, plan: Plan, report: Report):
         self.plan = plan
@@ -155,7 +157,7 @@ class LinkBench:
         loaded = load(running, self.plan)
         check(running)
         ran = drive(running, self.plan)
-        check(running)  # and it is so on disk
+        check(running)  # also after the restart, from the files
         return {"load": loaded, "run": ran}
 
 
@@ -235,7 +237,8 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
-    """Errors: SystemExit when the memory is too little for a server."""
+    """Returns the plan for the arguments. Errors: SystemExit when the given memory is too small for a
+    server."""
     quick = arguments.quick
     caches, group, nodes = CACHES_BYTES, 0, 20_000 if quick else 300_000
     if arguments.memory_mib:

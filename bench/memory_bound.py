@@ -1,9 +1,10 @@
-"""Statements over very many rows in a server with little memory: they complete or roll back exactly.
+"""Tests statements over very many rows in a server with little memory: they must complete, or roll back
+completely.
 
-So do statements over one very large value; the value itself is stored before the limit holds. Each step prints
-its time and the server's peak of resident memory. The limit is enforced by a memory cgroup where one can be made
-(both versions), so that a server beyond it is killed; elsewhere the peak is only measured. Exit status 1 when a
-step fails, the server ends, or its peak is beyond the limit.
+The same is tested with one very large value, which is stored before the limit applies. Each step prints its
+time and the server's peak of resident memory. The limit is enforced by a memory cgroup (of either version) if
+one can be made; the kernel then kills a server beyond the limit. Otherwise the peak is only measured. The
+exit status is 1 when a step fails, the server ends, or its peak is beyond the limit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SERVER_OPTIONS = {
 
 
 class MemoryGroup:
-    """A memory cgroup with a limit; `active` is false where none can be made."""
+    """A memory cgroup with a limit. `active` is False if no cgroup can be made."""
 
     def __init__(self, limit_bytes: int):
         self.limit_bytes = limit_bytes
@@ -118,7 +119,7 @@ class Run:
         self.expect("DELETE", "SELECT COUNT(*) FROM t", (0,))
 
     def large_value(self) -> None:
-        """Statements over one row of BLOB_MIB, which is there."""
+        """Runs statements over the one row of `blobs`, whose value has BLOB_MIB."""
         row = "SELECT COUNT(*), SUM(n), SUM(LENGTH(b)) FROM "
         bytes_wanted = BLOB_MIB * MIB
         self.step("INSERT … SELECT", "INSERT INTO blob_copy SELECT * FROM blobs")
@@ -148,7 +149,8 @@ def many_rows(server: Server, group: MemoryGroup, rows: int) -> list[str]:
 
 
 def large_value(server: Server, group: MemoryGroup) -> list[str]:
-    """The value comes in before the limit holds: no server takes one of this size in 512 MiB, whatever the engine."""
+    """Runs statements over a very large value. The value is stored before the limit applies, because with any
+    engine a server with 512 MiB cannot receive a value of this size."""
     server.restart()
     server.run("CREATE TABLE d.blobs (a INT PRIMARY KEY, n INT, b LONGBLOB) ENGINE=ATOLL",
                "CREATE TABLE d.blob_copy LIKE d.blobs", INSERT_BLOB)  # fmt: skip
@@ -163,7 +165,8 @@ def large_value(server: Server, group: MemoryGroup) -> list[str]:
 
 
 def too_large_value(server: Server) -> list[str]:
-    """The server alone takes more than the limit for it, and is ended: nothing of it may be left."""
+    """Inserts a value for which the server itself needs more memory than the limit. The kernel kills the
+    server, and no part of the value may be stored."""
     try:
         server.run(INSERT_BLOB)
         return ["a value the server has no memory for was stored"]

@@ -1,10 +1,12 @@
-"""NEO's own import: its tools copy a FileStorage into one storage node, whose tables are of the engine under test.
+"""Measures NEO's own import: its tools copy a FileStorage into a storage node whose tables use the engine
+under test.
 
 NEO is a distributed storage for ZODB, Zope's object database; its storage nodes keep objects in MariaDB. The objects
 are those of NEO's own benchmark of imports (`PROD1` of neo.tests.stat_zodb: sizes and counts follow a production
-Data.fs). Two of its tools import them: neomigrate, a client that commits each transaction of the source as one of the
-cluster, and the Importer backend, by which the storage node reads the file itself and commits once a second. Then
-neomigrate reads everything back into another FileStorage, and the two are compared.
+Data.fs). Two of NEO's tools import them. neomigrate is a client that commits each transaction of the source
+as a transaction of the cluster. With the Importer backend, the storage node reads the file itself and commits
+once a second. Then neomigrate reads all objects back into another FileStorage, and the two files are
+compared.
 
     build/bin/python bench/neo.py --transactions 5000
 """
@@ -32,14 +34,15 @@ from harness import disk
 from harness.process import discard, scratch_directory
 from workloads.neo_cluster import PARTITIONS, Cluster, run_script
 
-DEFAULT_TRANSACTIONS = 5000  # as many as NEO's own benchmark imports: 31.5 MB
+DEFAULT_TRANSACTIONS = 5000  # the number that NEO's own benchmark imports: 31.5 MB
 QUICK_TRANSACTIONS = 300
 DEFAULT_SETUPS = ("InnoDB", "MyRocks", "Atoll")
 TOOLS = ("neomigrate", "Importer backend")
 
 
 class Source:
-    """A FileStorage made anew for each repetition, from its number; the same for all setups and tools."""
+    """The FileStorage to import. Each repetition has another one, made from the repetition's number. All
+    setups and tools get the same."""
 
     def __init__(self, home: Path, transactions: int):
         self.home = home
@@ -50,7 +53,8 @@ class Source:
         return self.home / f"{repetition}.fs"
 
     def copy(self, repetition: int, target: Path) -> tuple[int, ...]:
-        """Copies that FileStorage; returns its transactions, objects (all revisions) and bytes of objects."""
+        """Copies the FileStorage of the repetition. Returns its numbers of transactions, of object revisions,
+        and of bytes of objects."""
         path = self.path(repetition)
         if repetition not in self.counts:
             made = run_script("data_fs.py", "make", repetition, self.transactions, path)
@@ -60,7 +64,7 @@ class Source:
 
 
 class Import:
-    """One case: one of NEO's tools."""
+    """Measures the import by one of NEO's tools."""
 
     def __init__(self, report: Report, source: Source, memory_bytes: int, tool: str):
         self.report = report
@@ -115,14 +119,16 @@ class Import:
 
 
 def migrate(cluster: Cluster, source: Path) -> float:
-    """Imports with neomigrate and stops the cluster, so that all is committed; returns the seconds of neomigrate."""
+    """Imports with neomigrate, then stops the cluster so that everything is committed. Returns the seconds of
+    neomigrate."""
     seconds = cluster.migrate(source, cluster.master)
     cluster.stop()
     return seconds
 
 
 def start_and_import(cluster: Cluster, source: Path) -> float:
-    """Starts a cluster whose storage node imports, and stops it when it is ready; returns the seconds until then."""
+    """Starts a cluster whose storage node imports the file, and stops the cluster when the import is
+    complete. Returns the seconds until then."""
     started = time.perf_counter()
     cluster.start(source)
     cluster.wait_imported()
@@ -132,7 +138,8 @@ def start_and_import(cluster: Cluster, source: Path) -> float:
 
 
 def read_back(cluster: Cluster, home: Path) -> float:
-    """Reads all with neomigrate; returns its seconds. Errors: NeoFailed when it is not what was imported."""
+    """Reads all objects back with neomigrate and returns its seconds. Errors: NeoFailed when they differ from
+    the imported ones."""
     seconds = cluster.migrate(cluster.master, home / "back.fs")
     run_script("data_fs.py", "compare", home / "Data.fs", home / "back.fs")
     return seconds

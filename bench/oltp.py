@@ -1,8 +1,10 @@
-"""sysbench's own scripts, one client and several: what a transaction costs each engine.
+"""Measures the cost of a transaction with each engine, by sysbench's own scripts, with one client and with
+several.
 
-The main figure is the server's CPU per transaction: it is steadier than time where others share the machine. Tables
-are filled once per setup, then the server restarts, so that rows are in files and (after one scan) in the caches. The
-servers of all setups stay up, one is driven at a time, and the setups take turns within each repetition.
+The main figure is the server's CPU per transaction, because on a shared machine it varies less than time. The
+tables are filled once per setup, then the server restarts, so that rows are in files and (after one scan) in
+the caches. The servers of all setups stay up, but only one at a time gets statements. The setups take turns
+within each repetition.
 
     build/bin/python bench/oltp.py --rows 200000 --threads 1,4 --repeat 3
 """
@@ -40,7 +42,8 @@ SHRINKING, GROWING, BULK = "sbdelete", "sbinsert", "sbbulk"
 
 @dataclass(frozen=True)
 class Case:
-    """One script with its options. `database`: where it runs; of its own when it changes the number of rows."""
+    """One script with its options. It runs in `database`; a script that changes the number of rows has one of
+    its own."""
 
     label: str
     script: str
@@ -50,11 +53,11 @@ class Case:
 
 
 def _single(label: str, name: str) -> Case:
-    """One statement of oltp_read_only alone, without BEGIN and COMMIT."""
+    """Returns a case that runs only one statement of oltp_read_only, without BEGIN and COMMIT."""
     return Case(label, "oltp_read_only", tuple({**NO_STATEMENTS, name: 1, "skip_trx": "on"}.items()))
 
 
-# What only reads comes first: it meets the tables as they were loaded.
+# The cases that only read come first, so that they read the tables as they were loaded.
 CASES = (
     Case("point select", "oltp_point_select"),
     _single("range of 100 rows", "simple_ranges"),
@@ -75,7 +78,7 @@ CASES = (
 
 
 class Oltp:
-    """The loaded servers, and how one case runs on one of them."""
+    """The servers with their tables loaded. Runs one case on one of them at a time."""
 
     def __init__(self, runnings: dict[str, Running], report: Report, rows: int, seconds: float):
         self.runnings = runnings
@@ -85,7 +88,8 @@ class Oltp:
         self._deleted: dict[str, int] = {}
 
     def load(self) -> None:
-        """Fills the tables of every setup, and brings rows from memory to files and into the caches."""
+        """Fills the tables of every setup, then brings the rows from memory into files, and into the
+        caches."""
         for name, running in list(self.runnings.items()):
             try:
                 figures = self._load_one(running)
@@ -151,14 +155,15 @@ class Oltp:
         return found
 
     def _fill_shrinking(self, running: Running, deleted_max: int) -> None:
-        """Fills the table of deletions anew when so many rows of it are gone."""
+        """Fills the table of the deletions anew when at least `deleted_max` of its rows were deleted."""
         if self._deleted.get(running.name, deleted_max) >= deleted_max:
             prepare_sysbench(running, {"table-size": self.rows}, database=SHRINKING)
             running.settle()
             self._deleted[running.name] = 0
 
     def _make_bulk_tables(self, running: Running, threads: int) -> None:
-        """Makes the tables of bulk_insert, which itself leaves the engine to the server's default."""
+        """Creates the tables of bulk_insert. The script itself would create them with the server's default
+        engine."""
         running.execute(f"DROP DATABASE IF EXISTS {BULK}", f"CREATE DATABASE {BULK}")
         for number in range(1, threads + 1):
             running.execute(
@@ -169,7 +174,7 @@ class Oltp:
 
 
 def add_tables(report: Report, by_threads: dict[int, dict[str, Any]], setups: list[str]) -> None:
-    """Turns what was measured into the report's tables and charts."""
+    """Adds the tables and charts for the results to the report."""
     for threads, cases in by_threads.items():
         clients = "1 client" if threads == 1 else f"{threads} clients"
         report.add_comparison(f"CPU of the server per transaction, µs, {clients}", cases, "cpu_us", setups)
@@ -210,7 +215,8 @@ def main() -> int:
     quick = arguments.quick
     setups = chosen_setups(arguments.setups, ("InnoDB", "Atoll") if quick else tuple(SETUPS))
     threads = [int(number) for number in (arguments.threads or ("1" if quick else "1,4")).split(",")]
-    # Many short turns rather than one long: what disturbs the machine meanwhile then hits both sides of a ratio.
+    # Many short turns instead of one long one: then a disturbance of the machine affects both sides of a
+    # ratio.
     repetitions, seconds = arguments.repeat or 3, arguments.seconds or (1 if quick else 5)
     settings = {
         "rows": arguments.rows, "keys": "uniform", "clients": ", ".join(map(str, threads)),

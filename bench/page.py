@@ -1,8 +1,8 @@
-"""Makes docs/benchmarks.md of the reports in build/bench: a section for each, its charts in docs/benchmarks/.
+"""Makes docs/benchmarks.md from the reports in build/bench. Each report has a section; its charts go to
+docs/benchmarks/.
 
-The reports themselves are kept in docs/benchmarks/reports, so that one benchmark that has run again changes its own
-section only. Nothing is measured here and nothing invented: a benchmark without report is named as not run. Quick
-runs stay out.
+The reports are also kept in docs/benchmarks/reports, so that a new run of one benchmark changes only its own
+section. A benchmark without a report is listed as not run. Reports of quick runs are not used.
 
     build/bin/python bench/page.py
 """
@@ -24,9 +24,9 @@ from common import report
 from common.goals import goals_table
 from harness import paths
 
-# The order on the page. Reports of other names follow.
+# The order of the sections on the page. Reports with other names follow.
 ORDER = ("oltp", "access", "tpcc", "linkbench", "tpch", "blob", "neo", "commit", "cache", "past")
-# These keep figures of another shape; README and their own output show them.
+# Benchmarks whose JSON files have another format. The README and their own output show their figures.
 OTHERS = ("archive", "ddl")
 HEAD = """# Benchmarks
 
@@ -41,7 +41,7 @@ Only the ratios mean something on another machine.
 
 
 def load(folder: Path) -> dict[str, dict[str, Any]]:
-    """Returns the reports by name; files of another shape are left out, with a note."""
+    """Returns the reports by name. Files with another format are left out, with a message."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         content = json.loads(path.read_text())
@@ -56,7 +56,7 @@ def load(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def load_kept(folder: Path) -> dict[str, dict[str, Any]]:
-    """Returns the reports of former runs by name."""
+    """Returns the kept reports of former runs by name."""
     kept = (json.loads(lzma.decompress(path.read_bytes())) for path in sorted(folder.glob("*.json.xz")))
     return {content["name"]: content for content in kept}
 
@@ -69,7 +69,8 @@ def keep(reports: dict[str, dict[str, Any]], folder: Path) -> None:
 
 
 def in_order(reports: dict[str, dict[str, Any]]) -> list[str]:
-    """Returns the names for the page: those that must be there, each before its variants ("tpcc", "tpcc-memory")."""
+    """Returns the names of the page's sections: those of ORDER, each followed by its variants ("tpcc",
+    "tpcc-memory"), then all others."""
     names = []
     for name in ORDER:
         names += [name, *(other for other in reports if other.startswith(f"{name}-"))]

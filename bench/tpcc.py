@@ -1,10 +1,11 @@
-"""TPC-C on each setup: new orders a minute, latency by transaction, CPU and bytes per transaction, space.
+"""TPC-C with each setup: new orders a minute, latency by transaction, CPU and bytes per transaction, space.
 
-The workload is bench/tpcc/tpcc.lua. Every setup and repetition has a fresh server: load, rest, check, warm-up, run,
-rest, check. A check runs the consistency conditions of the specification, and the orders in the
-tables must be those that the clients saw committed; else the run has failed. Without --memory-mib the data fits in the
-caches. With it the server runs in a memory cgroup of that size (page cache counted), and the data are four times as
-large; where no cgroup can be made, only the engines' caches are that small. --long: half an hour, minute by minute.
+The workload is bench/tpcc/tpcc.lua. Every setup and repetition has a fresh server. Its phases are: load,
+rest, check, warm-up, run, rest, check. A check evaluates the consistency conditions of the specification. The
+run fails if one does not hold, or if the number of orders in the tables is not the number that the clients
+saw committed. Without --memory-mib the data fit in the caches. With it the server runs in a memory cgroup of
+that size, which includes the page cache, and the data are four times as large. If no cgroup can be made, only
+the engines' caches are limited. --long runs for half an hour and reports each minute.
 
     build/bin/python bench/tpcc.py --warehouses 10 --clients 4 --seconds 120
     build/bin/python bench/tpcc.py --memory-mib 512
@@ -35,8 +36,8 @@ from workloads.tpcc_report import add_tables, report_of
 
 SCRIPT = Path(__file__).resolve().parent / "tpcc" / "tpcc.lua"
 DATABASE = "tpcc"
-CACHES_BYTES = 2048 * MIB  # in memory; ten warehouses take 1.1 GB in InnoDB
-PREPARED_SECONDS_MAX = 600  # of a run whose changes are prepared statements; those of a longer one are text
+CACHES_BYTES = 2048 * MIB  # if the data fit in memory; ten warehouses take 1.1 GB in InnoDB
+PREPARED_SECONDS_MAX = 600  # longer runs send all statements as text, see script_options()
 LONG_CACHES_BYTES = 4096 * MIB  # half an hour adds more than a million orders
 DATA_TO_MEMORY = 4
 WAREHOUSE_BYTES = 110_000_000  # in InnoDB, about
@@ -44,7 +45,7 @@ LOAD_THREADS = 2
 CHECK_THREADS = 2
 WINDOW_S = 60
 WARMUP_SEED = 1000
-# What fits in the caches is brought there: rows by the primary key, and the two other indexes.
+# Statements that bring the tables into the caches: the rows by the primary key, and the two other indexes.
 SCANS = (
     "SELECT SUM(LENGTH(c_data)) FROM customer FORCE INDEX (PRIMARY)",
     "SELECT COUNT(c_first) FROM customer FORCE INDEX (customer_name) WHERE c_w_id >= 0",
@@ -58,7 +59,7 @@ SCANS = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What every setup goes through."""
+    """The size and duration of a run, the same for every setup."""
 
     warehouses: int
     clients: int
@@ -69,16 +70,18 @@ class Plan:
     group_bytes: int = 0  # 0: no limit
 
     def script_options(self, seed: int = 0) -> dict[str, object]:
-        """`seed`: of the clients' random numbers; 0 takes the time.
+        """Returns the options of tpcc.lua. `seed` is that of the clients' random numbers; 0 uses the time.
 
-        sysbench with libmariadb keeps 2 to 3 KB of each execution of a prepared statement: 20 GiB in half an hour.
+        Long runs do not use prepared statements, because sysbench with libmariadb keeps 2 to 3 KB of memory
+        for each execution: 20 GiB in half an hour.
         """
         prepared = {} if self.seconds < PREPARED_SECONDS_MAX else {"db-ps-mode": "disable"}
         return {"warehouses": self.warehouses, "seed": seed, **prepared}
 
 
 class Inconsistent(RuntimeError):
-    """The tables break a consistency condition, or hold other orders than the clients saw committed."""
+    """The tables violate a consistency condition, or do not have the orders that the clients saw
+    committed."""
 
 
 def start(name: str, plan: Plan, home: Path) -> Running:
@@ -87,7 +90,7 @@ def start(name: str, plan: Plan, home: Path) -> Running:
 
 
 def load(running: Running, plan: Plan) -> dict[str, Any]:
-    """Fills the tables; returns what it cost, and the space the tables take after it."""
+    """Fills the tables. Returns the resources that this took, and the space of the tables afterwards."""
     whole = Measurement.start(running)
     spent = prepare_sysbench(running, plan.script_options(), SCRIPT, threads=LOAD_THREADS, database=DATABASE)
     settle_s = running.settle()
@@ -102,7 +105,8 @@ def load(running: Running, plan: Plan) -> dict[str, Any]:
 
 
 def check(running: Running, plan: Plan) -> None:
-    """Errors: Inconsistent, with the first violations."""
+    """Checks the consistency conditions of all warehouses. Errors: Inconsistent, with the first
+    violations."""
     options = plan.script_options()
     output = sysbench(running, SCRIPT, "check", options, threads=CHECK_THREADS, database=DATABASE)
     consistent = len(re.findall(r"^warehouse \d+ is consistent$", output, re.MULTILINE))
@@ -118,7 +122,8 @@ def orders_in(running: Running) -> int:
 
 
 def drive(running: Running, plan: Plan, seed: int) -> dict[str, Any]:
-    """Warms up, runs the mix, compares the orders with what the clients counted, brings the server to rest."""
+    """Warms up, runs the mix of transactions, compares the orders with the clients' counts, and brings the
+    server to rest."""
     if plan.in_memory:
         running.execute(*SCANS, database=DATABASE)
     wait_idle(running)
@@ -152,11 +157,12 @@ def drive(running: Running, plan: Plan, seed: int) -> dict[str, Any]:
 
 
 def clients_of(output: str) -> dict[str, Any]:
-    """Returns what the clients counted, from the script's own line. Errors: SysbenchFailed when it is missing.
+    """Returns the clients' counts from the line `tpcc-json:` in the script's output. Errors: SysbenchFailed
+    when there is none.
 
-    new_orders_a_minute, transactions {kind: committed}, rolled_back (by their unused item), conflicts {kind: retries},
-    latency_ms {kind: {p50, …, max}}, new_orders_by_second, slowest_minute, slowest_second (: the mean), seconds_without
-    (seconds in a row without a new order).
+    new_orders_a_minute, transactions {kind: committed}, rolled_back (because of their unused item), conflicts
+    {kind: retries}, latency_ms {kind: {p50, …, max}}, new_orders_by_second, slowest_minute, slowest_second
+    (both as a ratio to the mean), seconds_without (the most successive seconds without a new order).
     """
     line = re.search(r"^tpcc-json: (.*)$", output, re.MULTILINE)
     if not line:
@@ -173,7 +179,7 @@ def clients_of(output: str) -> dict[str, Any]:
 
 
 class Tpcc:
-    """Runs the plan on a fresh server of a setup, again and again."""
+    """Runs the plan; each run has a fresh server of the setup."""
 
     def __init__(self, plan: Plan, report: Any):
         self.plan = plan
@@ -203,7 +209,7 @@ class Tpcc:
         loaded = load(running, self.plan)
         check(running, self.plan)
         ran = drive(running, self.plan, seed)
-        check(running, self.plan)  # of what is on disk
+        check(running, self.plan)  # after the restart, from the files
         return {"load": loaded, "run": ran}
 
 
@@ -220,7 +226,8 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
-    """Errors: SystemExit when the memory is too little for a server."""
+    """Returns the plan for the arguments. Errors: SystemExit when the given memory is too small for a
+    server."""
     quick, long = arguments.quick, arguments.long
     caches, group, warehouses = LONG_CACHES_BYTES if long else CACHES_BYTES, 0, 2 if quick else 10
     if arguments.memory_mib:

@@ -1,7 +1,9 @@
-"""TPC-H on InnoDB and ATOLL in one server: are plans and answers the same, and how long do both take.
+"""TPC-H with InnoDB and ATOLL in one server: compares the plans and the answers, and measures the time of
+both.
 
-Both engines hold the same data in one server, with the same optimizer; ANALYZE ran on both. A plan is the order of
-tables with access type and index. Runs are interleaved (query by query, engine by engine), warm, medians.
+Both engines have the same data in one server, with the same optimizer, and ANALYZE has run on both. A plan is
+the order of the tables, with access type and index. For each query the engines take turns; the caches are
+warm, and the figures are medians.
 
     build/bin/python bench/tpch.py --scale 0.1 --repeat 3
 """
@@ -27,10 +29,10 @@ from workloads.tpch_queries import QUERIES, TABLES
 
 GENERATOR = "tpchgen-cli"
 GENERATOR_VERSION = "4.0.0"
-# By setup, as the reports name it.
+# Name of the setup in the reports -> its engine.
 ENGINES = {"InnoDB": "InnoDB", "Atoll": "ATOLL"}
 CACHE_BYTES = 512 << 20
-# Plans that differ, and why. Any other difference fails the run.
+# The queries whose plans may differ, and why. Any other difference makes the run fail.
 EXPLAINED = {
     3: "a scan of customer, which runs on all cores and filters packed rows, instead of orders by date",
     5: "a rowid filter by date on the lookups of orders, at the edge of being worth it",
@@ -40,7 +42,7 @@ EXPLAINED = {
 
 
 def generate(scale: float, target: Path) -> None:
-    """Writes one <table>.tbl per table. The generator comes from PyPI, once per machine."""
+    """Writes one <table>.tbl per table. The generator is downloaded from PyPI, once per machine."""
     home = paths.cache_dir() / "data" / f"{GENERATOR}-{GENERATOR_VERSION}"
     if not home.exists():
         requirement = f"{GENERATOR}=={GENERATOR_VERSION}"
@@ -78,7 +80,7 @@ def load(server: Server, engine: str, data: Path) -> float:
 
 
 def plan_of(connection: Any, query: str) -> list[list[str]]:
-    """Returns [table, access, index] in the order of the plan."""
+    """Returns [table, access type, index] for each table, in the order of the plan."""
     with connection.cursor() as cursor:
         cursor.execute("EXPLAIN " + query)
         names = [column[0] for column in cursor.description]
@@ -95,7 +97,7 @@ def run_query(connection: Any, query: str) -> tuple[float, list[tuple]]:
 
 
 def compare(server: Server, repeat: int, timeout_s: int) -> dict[int, dict[str, Any]]:
-    """Returns for each query its plans, whether plans and answers are the same, and the figures by setup."""
+    """Returns for each query: the plans, whether plans and answers are the same, and the figures by setup."""
     connections = {setup: server.connect(engine) for setup, engine in ENGINES.items()}
     for connection in connections.values():
         with connection.cursor() as cursor:
@@ -105,7 +107,7 @@ def compare(server: Server, repeat: int, timeout_s: int) -> dict[int, dict[str, 
         plans = {setup: plan_of(connection, query) for setup, connection in connections.items()}
         runs: dict[str, list[dict[str, float]]] = {setup: [] for setup in ENGINES}
         answers = {}
-        for repetition in range(repeat + 1):  # the first one warms
+        for repetition in range(repeat + 1):  # the first one warms the caches
             for setup, connection in connections.items():
                 seconds, answers[setup] = run_query(connection, query)
                 if repetition:
@@ -134,7 +136,8 @@ def line_of(number: int, result: dict[str, Any]) -> str:
 def report_of(
     results: dict[int, dict[str, Any]], loaded: dict[str, float], arguments: argparse.Namespace
 ) -> Report:
-    """Makes the report: an answer or an unexplained plan that differs is a failure."""
+    """Makes the report. Different answers are a failure, and so are different plans if EXPLAINED does not
+    name the query."""
     settings = {"scale": arguments.scale, "repetitions": arguments.repeat, "clients": 1,
                 "caches": f"{CACHE_BYTES >> 20} MiB, warm", "values": "TPC-H's own"}  # fmt: skip
     command = f"make bench-tpch SCALE={arguments.scale} REPEAT={arguments.repeat}"

@@ -1,4 +1,4 @@
-"""Fixtures of the reliability tests: scratch places, servers, buckets. Run with `make test`.
+"""Fixtures of the reliability tests: scratch directories, servers and buckets. `make test` runs these tests.
 
 When a test fails, the end of each of its servers' error logs is part of the report.
 """
@@ -22,7 +22,8 @@ from harness.proxy import FaultProxy
 from harness.server import Server, s3_options
 from harness.windows import only_in_test_bucket
 
-# The S3 server of tests that name none: `make test-bucket` runs its tests on one after the other.
+# The S3 server of tests that do not choose one. `make test-bucket` runs its tests with each of the two in
+# turn.
 STORE = {"minio": Minio, "versitygw": Versitygw}[os.environ.get("ATOLL_TEST_STORE", "minio")]
 
 
@@ -42,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Lab:
-    """One test's servers and buckets; all end with the test."""
+    """The servers and buckets of one test. All of them are stopped when the test ends."""
 
     def __init__(self, home: Path):
         self.home = home
@@ -51,7 +52,7 @@ class Lab:
         self._proxies: list[FaultProxy] = []
 
     def server(self, name: str = "server", /, **options: object) -> Server:
-        """Makes a server, not started; options as on the command line."""
+        """Makes a server without starting it. `options` are those of the server's command line."""
         server = Server(self.home / name, options)
         self.servers.append(server)
         return server
@@ -62,7 +63,7 @@ class Lab:
         return store.start()
 
     def keep(self, store: ObjectStore) -> None:
-        """Ends a store that the test has made itself with the test."""
+        """Takes over a store that the test has made itself, so that it is stopped when the test ends."""
         self._stores.append(store)
 
     def proxy(self, store: ObjectStore) -> FaultProxy:
@@ -73,7 +74,8 @@ class Lab:
     def s3_server(
         self, store: ObjectStore, name: str = "server", /, endpoint: str = "", **options: object
     ) -> Server:
-        """Makes a server whose data is in `store`, by way of `endpoint` (a proxy's) if given."""
+        """Makes a server whose bucket is in `store`. It connects to `endpoint`, for example a proxy, if one
+        is given."""
         wanted = s3_options(endpoint or store.endpoint, store.bucket, store.credentials)
         return self.server(name, **{**wanted, **options})
 
@@ -112,8 +114,8 @@ MakeServer = Callable[[str], Server]
 
 
 def server_maker(lab: Lab, kind: str, **options: object) -> MakeServer:
-    """Makes servers, not started, each with a database of its own name in one bucket: a directory ("file") or an S3
-    server's ("versitygw")."""
+    """Returns a function that makes servers without starting them. The server's name is also the prefix of
+    its database. All are in one bucket: a directory (`kind` "file") or that of an S3 server ("versitygw")."""
     if kind == "file":
         (lab.home / "bucket").mkdir()
         return lambda name: lab.server(name, atoll_url=f"file://{lab.home}/bucket/{name}", **options)

@@ -1,6 +1,7 @@
-"""Goal:   the tools that judge the engine are themselves right: a ledger that never complains proves nothing.
-Method: tamper with what was found and expect the complaint; run load and kills against InnoDB; break
-        requests in the proxy and look at what the client sees.
+"""Goal:   the tools that check the engine are right themselves. For example, a ledger that never complains
+        proves nothing.
+Method: falsify the found rows and expect a complaint; run load and kills with InnoDB; break requests in the
+        proxy and check what the client sees.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def test_local_loss_of_an_acknowledged_transaction_is_found():
 def test_bucket_may_lose_only_what_the_lag_allows():
     ledger = numbered("a", [(0.0, 0.1), (1.0, 1.1), (2.0, 2.1)])
     assert check_bucket([ledger], {"a": 3}, 0.5) == 0
-    assert check_bucket([ledger], {"a": 2}, 0.5) == 0  # the last one is as young as can be
+    assert check_bucket([ledger], {"a": 2}, 0.5) == 0  # the lost one is the last, so it is within the lag
     with pytest.raises(LedgerError, match="enforced lag"):
         check_bucket([ledger], {"a": 1}, 0.5)
 
@@ -70,7 +71,7 @@ def test_rebase_keeps_exactly_the_accepted_transactions():
 
 
 def test_load_on_innodb_matches_its_ledger_after_kill(lab):
-    """The load, the reading back and the comparison, on an engine that is known to be right."""
+    """Tests the load, the reading back and the comparison with InnoDB, which is assumed to be right."""
     server = Server(lab.home / "innodb", plugins=())
     lab.servers.append(server)
     server.start()

@@ -1,5 +1,6 @@
-"""Goal:   tests, demo and benchmarks need no installed MariaDB, and the engine loads where a user's server lets it.
-Method: start a server and look at the files it runs from and at its plugin maturity.
+"""Goal:   tests, demo and benchmarks need no installed MariaDB, and the engine loads with the plugin maturity
+        that a user's server demands.
+Method: start a server, and check which files it uses and its setting of plugin maturity.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the anomalies of isolation levels on InnoDB and ATOLL and shows which can happen.
+"""Tries the anomalies of isolation levels with InnoDB and ATOLL, and shows which are possible.
 
 Usage: tools/anomalies.py [--write]
 
---write puts the table into docs/isolation.md, between the marks that are there for it. tests/sql/test_isolation.py
-checks that the document says what Atoll does.
+--write puts the table into docs/isolation.md, between two marks. tests/sql/test_isolation.py checks that the
+document is right.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 #
 #   tools/build.sh [--asan|--tsan|--mutants|--instrumented] [--target TARGET]...
 #
-# Result: build/ha_atoll.so, its debug information build/ha_atoll.so.debug, and build/atollctl with build/atollctl-rows; with --asan the instrumented build/asan/ha_atoll.so. With --tsan only
-# test programs (--target) make sense; they get the RocksDB that is instrumented too. With --mutants the build/mutants/ha_atoll.so
-# of tools/cost_mutants.sh. With --instrumented the build/instrumented/ha_atoll.so of tools/rocksdb_profile.sh.
-# --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
+# Results: build/ha_atoll.so, its debug information build/ha_atoll.so.debug, build/atollctl and
+# build/atollctl-rows. With --asan build/asan/ha_atoll.so, which is instrumented. With --tsan, use
+# --target: only test programs can be built, and they are linked with an instrumented RocksDB. With --mutants
+# build/mutants/ha_atoll.so for tools/cost_mutants.sh. With --instrumented build/instrumented/ha_atoll.so for
+# tools/rocksdb_profile.sh. --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 build=$ATOLL_ROOT/build
@@ -28,7 +29,7 @@ while [ $# -gt 0 ]; do
   shift
 done
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$build/cargo}
-# Objects of another work tree are good here too.
+# Lets ccache use objects that were compiled in another work tree.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ATOLL_ROOT} CCACHE_NOHASHDIR=1
 
 check_setup() {
@@ -63,7 +64,7 @@ configure() {
 
 check_setup
 build_rust
-# One build at a time in one tree; a second one waits. (cargo does the same for itself.)
+# Only one build at a time runs in one build directory; a second one waits. (cargo has a lock of its own.)
 exec 8>"$tree.lock"
 flock 8
 configure

@@ -3,11 +3,11 @@
 #
 #   tools/check-plugin.sh build/ha_atoll.so
 #
-# 1. It shows only the plugin declaration and the pointers to the server's services, which the server fills in at load
-#    (hidden, they stay empty: a crash at first use). A visible RocksDB or C++ name could be mixed up with those of
-#    ha_rocksdb.so.
-# 2. Every undefined symbol exists in the server or in a library it names: the dynamic linker would otherwise refuse it
-#    at load, or end the server at the first call.
+# 1. It exports only the plugin declaration and the pointers to the server's services. The server sets these
+#    pointers at load; if they were hidden, they would stay empty and their first use would crash. An exported
+#    RocksDB or C++ name could collide with one of ha_rocksdb.so.
+# 2. Every undefined symbol exists in the server or in a library that the plugin names. Otherwise the dynamic
+#    linker would refuse the plugin at load, or end the server at the first call.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 plugin=$1

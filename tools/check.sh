@@ -1,12 +1,13 @@
 #!/bin/bash
 # Formatters, linters and the rules of this code base.
 #
-#   tools/check.sh            reports; changes nothing; exit status 1 when something is found
+#   tools/check.sh            reports findings, changes nothing; exit status 1 if there are any
 #   tools/check.sh --fix      applies the formatters instead
 #   tools/check.sh --quick    without clippy and clang-tidy (for a hook before each commit)
 #
-# clang-tidy is slow, so it looks at the files changed since the last commit on the main line, or at all of them with
-# CLANG_TIDY=all. It needs the compile commands of `make build` and is left out, with a note, when there are none.
+# clang-tidy is slow, so it checks only the files that the last commit or uncommitted work has changed; with
+# CLANG_TIDY=all, all files. It needs the compile commands of `make build`; without them it is left out, with
+# a message.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 cd "$ATOLL_ROOT"
@@ -17,7 +18,7 @@ mode=${1:-all}
 ruff=$PYTHON_DIR/bin/ruff
 failed=()
 
-# Not the C header: its columns are set by hand, and a Rust test reads its layout.
+# The C header objstore.h is left out, because its columns are aligned by hand, and a Rust test parses it.
 cpp_files() { find engine \( -name '*.cc' -o -name '*.h' \) ! -path engine/bridge/objstore.h | sort; }
 python_folders() { for folder in bench demo tests tools; do [ ! -d "$folder" ] || printf '%s ' "$folder"; done; }
 
@@ -37,7 +38,7 @@ check_clang_format() {
 
 # shellcheck disable=SC2046
 check_ruff() { "$ruff" check --quiet $(python_folders) && "$ruff" format --check --quiet $(python_folders); }
-# The packages that the programs share, and the programs, which are modules of their own.
+# Checks the shared packages, and each program as a module of its own.
 check_types() { "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini -p harness -p common && "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini {bench,demo,tools}/*.py; }
 check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning tools/*.sh tools/setup/*.sh .ci/run; }
 
@@ -57,7 +58,7 @@ check_clang_tidy() {
     say "clang-tidy: left out, there are no compile commands yet (make build)"
     return 0
   fi
-  # clang does not know every flag of g++.
+  # The compile commands are for g++; clang does not know the flag -fno-gnu-unique.
   mkdir -p build/clang-tidy
   sed 's/ -fno-gnu-unique//g' "$database" >build/clang-tidy/compile_commands.json
   mapfile -t files < <(changed_sources | while read -r file; do [ ! -f "$file" ] || printf '%s\n' "$file"; done)

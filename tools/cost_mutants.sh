@@ -1,6 +1,7 @@
 #!/bin/bash
-# Shows that the cost contracts (tests/cost/test_cost.py) notice each bound that is switched off: builds the engine with the
-# switches of engine/base/mutant.h, runs the contracts once as they are and once for each switch.
+# Shows that the tests of the cost contracts (tests/cost/test_cost.py) fail when a bound of the engine is
+# switched off. Builds the engine with the switches of engine/base/mutant.h. Runs the tests once with all
+# bounds on, and once for each switch.
 #
 #   tools/cost_mutants.sh [NAME]...      these switches only
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"

@@ -1,16 +1,18 @@
 #!/bin/bash
-# Fuzzes every reader of bytes that come from a bucket, with libFuzzer (fuzz/README.md).
+# Fuzzes, with libFuzzer, all code that parses bytes from a bucket (fuzz/README.md).
 #
-#   tools/fuzz.sh --minutes N     all targets, N minutes together; new inputs stay in build/fuzz/corpus
-#   tools/fuzz.sh --short         the inputs of fuzz/corpus and a few thousand random ones, only the C++ targets: the Rust
-#                                 ones have the same as a unit test (fuzzing_test.rs)
+#   tools/fuzz.sh --minutes N     all targets, N minutes together; new inputs are kept in build/fuzz/corpus
+#   tools/fuzz.sh --short         the inputs of fuzz/corpus and a few thousand random ones, for the C++
+#                                 targets only: a unit test (fuzzing_test.rs) does the same for the Rust
+#                                 targets
 #
-# Ends with the number of runs of each target. Exit status 1 at the first input that breaks one; it is kept beside the
-# programs, and its path is printed.
+# Prints the number of runs of each target. Stops with exit status 1 at the first input that makes a target
+# fail. The input is kept beside the programs, and its path is in the output.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 CPP_TARGETS=(rows keys tables)
-# Each target has a folder of inputs (fuzzing_test.rs fails when one of the Rust targets has none).
+# Each target has a folder of inputs, so the folders name the targets (fuzzing_test.rs fails when a Rust
+# target has none).
 mapfile -t RUST_TARGETS < <(find "$ATOLL_ROOT/fuzz/corpus" -mindepth 1 -type d -printf '%f\n' |
   grep -vxF "$(printf '%s\n' "${CPP_TARGETS[@]}")" | sort)
 SHORT_RUNS=5000
@@ -24,7 +26,8 @@ case ${1:-} in
 esac
 mkdir -p "$fuzz"
 
-# Links RocksDB as the plugin does. Its containers carry no marks for the address sanitizer, so those are not looked at.
+# Builds the fuzz program for table files, linked with RocksDB as the plugin is. RocksDB is not instrumented,
+# so checks of container overflows are off.
 build_tables() {
   local engine=$ATOLL_ROOT/engine rocksdb=$ATOLL_CACHE/$ROCKSDB_NAME
   local sources=("$ATOLL_ROOT/fuzz/table_fuzz.cc" "$engine"/cloudfs/{file_name,io_status,table_footer,table_reader}.cc)
@@ -43,7 +46,7 @@ build_cpp() {
   local sources=("$codec"/{key_codec,key_decode,key_parts,key_text,large_row,row_codec}.cc)
   sources+=("$ATOLL_ROOT"/engine/base/{status,border/assert}.cc)
   sources+=("$ATOLL_ROOT/fuzz/engine_fuzz.cc")
-  # Built again only when a source is newer.
+  # Build again only if a source is newer than the program.
   if [ -x "$fuzz/engine_fuzz" ] &&
     [ -z "$(find "$codec" "$ATOLL_ROOT/engine/base" "$ATOLL_ROOT/fuzz/engine_fuzz.cc" -newer "$fuzz/engine_fuzz" -name '*.[ch]*')" ]; then
     return
@@ -52,7 +55,8 @@ build_cpp() {
     -I"$ATOLL_ROOT/engine" "${sources[@]}" -o "$fuzz/engine_fuzz"
 }
 
-# The flags make a stable compiler count edges for libFuzzer; the target triple keeps them away from build scripts.
+# The flags make a stable Rust compiler insert libFuzzer's edge counters. With an explicit target triple,
+# cargo does not use the flags for build scripts.
 build_rust() {
   local triple
   triple=$(rustc -vV | sed -n 's/^host: //p')
@@ -63,7 +67,7 @@ build_rust() {
   ln -sfn "cargo/$triple/release/atoll-fuzz" "$fuzz/atoll-fuzz"
 }
 
-# fuzz_one PROGRAM TARGET LIMIT: prints one line with the number of runs.
+# fuzz_one PROGRAM TARGET LIMIT: fuzzes one target and prints one line with the number of runs.
 fuzz_one() {
   local program=$1 target=$2 limit=$3 new=$fuzz/corpus/$2 log=$fuzz/$2.log runs
   mkdir -p "$new"

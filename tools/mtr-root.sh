@@ -1,11 +1,13 @@
 #!/bin/bash
-# Makes the private tree that MariaDB's test runner is started in: links to the unpacked server, and the plugin.
+# Makes the private tree in which MariaDB's test runner is started: links to the unpacked server, and the
+# plugin.
 #
 #   tools/mtr-root.sh ROOT PLUGIN
 #
-# The unpacked server is not written to: the runner leaves .reject files next to the results it reads. It looks for
-# bin/ above its folder and for plugins in lib/mysql/plugin, and exports $HA_ATOLL_SO when it finds ha_atoll.so there.
-# Its folder is ROOT/share/mysql/mysql-test; suites of one's own go to suite/ there, in the place of a link.
+# The private tree keeps the unpacked server unchanged, because the runner writes .reject files next to the
+# results that it reads. The runner looks for bin/ above its folder and for plugins in lib/mysql/plugin, and
+# exports $HA_ATOLL_SO if ha_atoll.so is there. Its folder is ROOT/share/mysql/mysql-test. Other suites can be
+# put into suite/ there, in place of a link.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 root=$1

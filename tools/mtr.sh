@@ -8,9 +8,9 @@
 #   tools/mtr.sh --record basic       writes the new result back to mysql-test/<suite>/r/
 #   tools/mtr.sh --asan               with the instrumented plugin of `make mtr-asan`
 #
-# The unpacked server is not written to: the runner gets a private tree of links in build/mtr/<slot> (tools/mtr-root.sh), with
-# our suites copied into it. Several runs at once take different slots.
-# The last line says how many passed and failed; exit status 1 when one failed. Logs: build/mtr/<slot>/.
+# The unpacked server is not changed: the runner gets a private tree of links in build/mtr/<slot>
+# (tools/mtr-root.sh), into which our suites are copied. Concurrent runs use different slots. The last line
+# says how many tests passed and failed. The exit status is 1 when one has failed. Logs: build/mtr/<slot>/.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 plugin=$ATOLL_ROOT/build/ha_atoll.so
@@ -48,7 +48,8 @@ make_root() {
   done
 }
 
-# The sanitizer's library must be the first one of the process; only the server's, not the runner's or the client's.
+# The sanitizer's library must be loaded first in the server's process, but not in those of the runner and the
+# client. So mariadbd becomes a script that sets LD_PRELOAD.
 wrap_server() {
   rm "$root/sbin/mariadbd"
   cat >"$root/sbin/mariadbd" <<END
@@ -70,7 +71,7 @@ suites_of_project() {
   done
 }
 
-# The servers' files: in memory when there is room (containers often have 64 MB of /dev/shm only).
+# The servers' files are in memory if /dev/shm has room for them; in containers it often has only 64 MB.
 make_var() {
   local free_mb
   free_mb=$(df -Pm /dev/shm 2>/dev/null | awk 'NR==2 {print $4}')
@@ -108,7 +109,7 @@ report() {  # report RUNNER_STATUS
   if [ "$failed" -gt 0 ]; then
     say "failed tests:"
     grep -E '\[ fail \]' "$slot/runner.log" | awk '{print "  " $1}' | sort -u >&2
-    # What differs from the expected result, or the statement that failed.
+    # Shows the differences from the expected result, or the statement that failed.
     grep -E '^(mysqltest: |[-+][^-+])' "$slot/runner.log" | head -10 | cut -c1-200 >&2 || true
     say "logs: ${slot#"$ATOLL_ROOT"/}/var/log, ${slot#"$ATOLL_ROOT"/}/runner.log"
   elif [ "$1" != 0 ]; then
@@ -143,5 +144,5 @@ perl mariadb-test-run.pl --suite="$(tr '\n' , <<<"$suites" | sed 's/,$//')" --va
   --suite-timeout=360 "${runner_options[@]}" "${tests[@]}" </dev/null 2>&1 | tee "$slot/runner.log" || status=$?
 [ -z "$recording" ] || copy_results_back
 report "$status"
-# Nothing to look at: give the memory back.
+# No test has failed, so nobody needs the servers' files: free their memory.
 rm -rf "$var" "${slot:?}/var"

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Runs seeds of the simulation (docs/internals/bucket.md): one seed, one history of several servers on one bucket.
+# Runs seeds of the simulation (docs/internals/bucket.md). Each seed gives one history of several servers with
+# one bucket.
 #
 #   tools/sim.sh SEEDS FIRST [SEED]     seeds FIRST to FIRST+SEEDS-1; with SEED that one only, with its trace
 #
-# Each seed that fails is printed with what it broke; then the exit status is not 0.
+# For each seed that fails, the seed and the failure are printed, and the exit status is not 0.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 cd "$ATOLL_ROOT"

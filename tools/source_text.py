@@ -1,7 +1,8 @@
-"""Reads C++, Rust and Python just well enough for tools/tidy.py: what is code, and where functions begin and end.
+"""Finds out for tools/tidy.py which text of C++, Rust and Python sources is code, and where functions begin
+and end.
 
-Not a parser. It knows comments, strings and braces, and takes for a function what looks like one; the tests in
-tidy_test.py hold the cases that matter to us.
+This is no parser. It recognizes comments, strings and braces, and guesses by the text before a brace whether
+a function begins. The tests in tidy_test.py have the cases that matter for this code base.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# One alternative per thing that is not code. Order matters: raw strings before strings, comments before both.
+# Each alternative matches one kind of text that is not code. Their order matters: comments first, then raw
+# strings, then strings.
 C_FAMILY = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^\s()\\]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
     r"|(?<![0-9a-fA-F])'(?:\\.[^'\n]*|[^'\\\n])'",
@@ -42,7 +44,8 @@ CONTROL = {
 
 @dataclass(frozen=True)
 class Function:
-    """A function with its first line (of the signature) and last line (of the closing brace), from 1."""
+    """A function, with the numbers (from 1) of the first line of its signature and the line of its closing
+    brace."""
 
     name: str
     first_line: int
@@ -50,7 +53,8 @@ class Function:
 
 
 def blank_comments_and_strings(text: str, suffix: str) -> str:
-    """`text` with every comment and string replaced by spaces; line breaks stay, so lines keep their numbers."""
+    """Returns `text` with every comment and string replaced by spaces. Line breaks stay, so lines keep their
+    numbers."""
     pattern = {".rs": RUST, ".py": PYTHON}.get(suffix, C_FAMILY if suffix in (".cc", ".h") else None)
     if pattern is None:
         return text
@@ -58,7 +62,8 @@ def blank_comments_and_strings(text: str, suffix: str) -> str:
 
 
 def functions(code: str, suffix: str) -> list[Function]:
-    """The functions of `code`, which has neither comments nor strings. Nested ones (lambdas) belong to the outer."""
+    """Returns the functions in `code`, from which comments and strings were removed. A lambda belongs to the
+    function around it."""
     if suffix == ".rs":
         return rust_functions(code)
     if suffix in (".cc", ".h"):
@@ -90,7 +95,7 @@ def rust_functions(code: str) -> list[Function]:
 
 
 def cpp_functions(code: str) -> list[Function]:
-    """Walks the braces at namespace and class level; a brace after a parameter list opens a function."""
+    """Searches the braces at namespace and class level. A brace after a parameter list begins a function."""
     code = re.sub(
         r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
         lambda match: re.sub(r"[^\n]", " ", match.group(0)),
@@ -114,7 +119,8 @@ def cpp_functions(code: str) -> list[Function]:
 
 
 def function_name(head: str) -> str:
-    """The name when `head`, the text before a brace, is a function's signature; else an empty string."""
+    """Returns the function's name if `head`, the text before a brace, is a function's signature; otherwise an
+    empty string."""
     if "(" not in head or NOT_A_FUNCTION.match(head):
         return ""
     match = re.search(

@@ -1,9 +1,10 @@
 #!/bin/bash
-# Everything that must pass before a change is merged; .ci/run runs this and nothing else.
+# Runs everything that must pass before a change is merged. .ci/run runs only this.
 #
-# All parts are run even when one fails, so that one run tells everything; but without a plugin nothing that needs a
-# server can run. Ends with what the failed parts said last, one line per part and a closing line: the end of a long log
-# alone tells what failed. Each part's whole output is in build/log/.
+# All parts are run even when one fails, so that one run shows all failures. But without a plugin, parts that
+# need a server cannot run. At the end it prints the last output of the failed parts, one line per part and a
+# closing line, so that the end of a long log shows what has failed. The whole output of each part is in
+# build/log/.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 cd "$ATOLL_ROOT"
@@ -27,9 +28,9 @@ part() {  # part NAME COMMAND...: false when it failed
   return "$status"
 }
 
-# Tests of a bucket that is slow, silent or away wait most of their time, so they run beside the others. So do ten minutes of
-# random SQL, which need one core, beside the tests that sleep (marked `waits`). The cost contracts run alone: some of them count
-# what background work has done until then.
+# Tests with a slow or unreachable bucket mostly wait, so they run beside other tests. Ten minutes of random
+# SQL, which need one core, run beside the tests that sleep (marked `waits`). The tests of the cost contracts
+# run alone, because some of them count background work.
 integration() {
   local random=tests/sql/test_random_sql.py failures=0
   pytest_beside random-sql "$random"
@@ -45,16 +46,16 @@ integration() {
 
 pytest_of() { build/bin/python -m pytest -q --durations=15 "$@"; }
 
-declare -A beside=()  # the processes of the tests that run beside others, by name
+declare -A beside=()  # name -> process of the tests that run beside others
 pytest_beside() {  # pytest_beside NAME ARGUMENT...
   local name=$1
   shift
   pytest_of "$@" >"$logs/$name.log" 2>&1 &
   beside[$name]=$!
-  # What runs in the background does not get the signals of the terminal.
+  # Background processes do not get the terminal's signals, so they are killed at exit.
   trap 'kill "${beside[@]}" 2>/dev/null || true' EXIT
 }
-end_beside() {  # false when one of them failed
+end_beside() {  # false when one of them has failed
   local name failures=0
   for name in "${!beside[@]}"; do
     wait "${beside[$name]}" || failures=1
@@ -65,7 +66,7 @@ end_beside() {  # false when one of them failed
   return "$failures"
 }
 
-# The tests that failed, and what a failed part said last, without the tests that were skipped.
+# Prints, for each failed part, the tests that failed and the last lines of its output, without skipped tests.
 show_failed() {
   local name
   for name in "${failed[@]}"; do

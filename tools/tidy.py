@@ -4,8 +4,8 @@
 Usage: tools/tidy.py [--root DIR]
 
 Every finding is one line, `file:line: rule: what is wrong; what to do instead`, and the exit status is 1 when there is
-one. The rules are the table RULES at the end. Old sins stand in tools/tidy_ratchet.json with the size they have: they
-may shrink, not grow, and an entry that is no longer needed must go.
+one. The rules are the table RULES at the end. Old violations are listed in tools/tidy_ratchet.json with their
+size: they may shrink but not grow, and an entry that is no longer needed must be removed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 FOLDER_FILES_MAX = 20
 
-# What a folder of engine/ may include. The table of ARCHITECTURE.md and engine/CMakeLists.txt say the same; layers()
-# compares them. Nobody may include plugin/.
+# The folders that each folder of engine/ may include. The table in ARCHITECTURE.md and engine/CMakeLists.txt
+# must say the same, which layers() checks. No folder may include plugin/.
 MAY_USE = {
     "base": set(),
     "codec": {"base"},
@@ -44,7 +44,8 @@ MAY_USE = {
 SERVER_FOLDERS = {"handler", "plugin"}
 ROCKSDB_FOLDERS = {"cloudfs", "lsm", "txn"}
 OUTSIDE = {"MariaDB": SERVER_FOLDERS, "RocksDB": ROCKSDB_FOLDERS}
-# Values that travel through the interfaces of lsm and txn; whoever uses those may name them.
+# Types of values in the interfaces of lsm and txn. Folders that use these interfaces may include their
+# headers.
 ROCKSDB_VALUES = {"rocksdb/iterator.h", "rocksdb/slice.h", "rocksdb/snapshot.h", "rocksdb/write_batch.h"}
 
 SERVER_HEADER = re.compile(
@@ -52,7 +53,7 @@ SERVER_HEADER = re.compile(
     r"lex_|opt_|rpl_|thr_|typelib|violite|wsrep|probes_|debug_sync|discover\.h|records\.h|unireg\.h|create_options)"
 )
 
-# call -> what to use. Only calls, not names in comments or strings.
+# Banned function -> what to use instead. Only calls are found, not names in comments or strings.
 BANNED_CALLS = {
     "sprintf": "snprintf or std::string",
     "vsprintf": "vsnprintf",
@@ -85,11 +86,11 @@ class Finding:
 
 @dataclass
 class Source:
-    """A file with what the rules look at: the text, and the text without comments and strings."""
+    """A source file for the rules: its text, and the text without comments and strings."""
 
     path: str
     text: str
-    # A .cc beside a .h of the same name, which says what both are for.
+    # True for a .cc file with a .h file of the same name, whose comment says what both are for.
     has_own_header: bool = False
 
     def __post_init__(self) -> None:
@@ -113,7 +114,7 @@ class Source:
 
 
 class Ratchet:
-    """The listed exceptions: sizes above a limit that may shrink but not grow."""
+    """The listed exceptions: sizes above a limit, which may shrink but not grow."""
 
     def __init__(self, listed: dict[str, int]) -> None:
         self.listed = listed
@@ -214,7 +215,7 @@ def banned_calls(source: Source, _: Ratchet) -> Iterator[Finding]:
 
 
 def checked_mutexes(source: Source, _: Ratchet) -> Iterator[Finding]:
-    """Clang's analysis of threads says nothing to the mutexes of the C++ library."""
+    """Clang's thread safety analysis does not work with the mutexes of the C++ library."""
     if source.suffix not in (".cc", ".h") or source.path == "engine/base/mutex.h":
         return
     pattern = re.compile(
@@ -228,7 +229,8 @@ def checked_mutexes(source: Source, _: Ratchet) -> Iterator[Finding]:
 
 
 def sealed_lsm(source: Source, _: Ratchet) -> Iterator[Finding]:
-    """No pointer to a database of RocksDB leaves lsm/. Symbols, not includes: a pointer needs no header."""
+    """No code outside of lsm/ has a pointer to a RocksDB database. Looks for symbols, because a pointer needs
+    no include."""
     if source.folder not in MAY_USE or source.folder in {"lsm", "cloudfs"} or source.is_test:
         return
     for number, line in enumerate(source.lines, 1):
@@ -293,7 +295,7 @@ RULES_DOCUMENT = "docs/internals/rules.md"
 
 
 def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
-    """Each rule of docs/internals/rules.md names tests that exist: a function, a file, or an MTR test."""
+    """Each rule in docs/internals/rules.md names existing tests: a function, a file, or an MTR test."""
     document = root / RULES_DOCUMENT
     if not document.exists():
         return
@@ -313,7 +315,8 @@ def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
 
 
 def named_files(root: Path) -> Iterator[Finding]:
-    """A file that a document names in quotes, with a folder, is in the tree: at that path or at the end of one."""
+    """Each file that a document names in backquotes, with a folder, exists: at this path, or at a path that
+    ends with it."""
     documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("*/README.md")]
     folders = [
         root / name for name in ("engine", "crates", "tools", "tests", "bench", "docs", "mysql-test", "fuzz")
@@ -329,12 +332,12 @@ def named_files(root: Path) -> Iterator[Finding]:
 
 
 def rule_names(sources: list[Source]) -> Iterator[Finding]:
-    """A name like LOCK-1 means one rule: one file says what it is, and others may refer to it with "See"."""
+    """A name like LOCK-1 means one rule: only one file defines it, and others may refer to it with "See"."""
     pattern = re.compile(r"\s*//[/!]?\s+([A-Z]+-G?\d+)(?::| {2,})\s*(?!See )\S")
     first: dict[str, Source] = {}
     for source in sources:
         if source.is_test or "/testing/" in source.path or source.path.startswith("crates/protocol-model/"):
-            continue  # these repeat the rules that they check
+            continue  # these files repeat the rules that they check
         for number, line in enumerate(source.lines, 1):
             if not (match := pattern.match(line)):
                 continue
@@ -345,8 +348,8 @@ def rule_names(sources: list[Source]) -> Iterator[Finding]:
 
 
 def layers(root: Path) -> Iterator[Finding]:
-    """ARCHITECTURE.md and engine/CMakeLists.txt say of each folder what MAY_USE, SERVER_FOLDERS and ROCKSDB_FOLDERS
-    say. The document leaves out base, which all use, and CMake the folder handler, which is no library."""
+    """ARCHITECTURE.md and engine/CMakeLists.txt agree with MAY_USE, SERVER_FOLDERS and ROCKSDB_FOLDERS. The
+    document leaves out base, which all folders use, and CMake the folder handler, which is no library."""
     document, build = root / "ARCHITECTURE.md", root / "engine" / "CMakeLists.txt"
     outside = {folder: {name for name, folders in OUTSIDE.items() if folder in folders} for folder in MAY_USE}
     if document.exists():
@@ -364,7 +367,8 @@ def layers(root: Path) -> Iterator[Finding]:
 def compare_layers(
     path: Path, name: str, row: str, word: str, expected: dict[str, set[str]]
 ) -> Iterator[Finding]:
-    """Each line of `path` that matches `row` names a folder and, as `word`s, what it may use."""
+    """Compares each line of `path` that matches `row` with `expected`. It names a folder and, as `word`s,
+    what this may use."""
     missing = dict(expected)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(row, line)
@@ -382,7 +386,7 @@ def compare_layers(
 
 
 def folder_sizes(sources: list[Source]) -> Iterator[Finding]:
-    """A reader finds a file by the names of folders, so a folder has few."""
+    """No folder has too many files, because readers find a file by the names of folders."""
     files = Counter(str(Path(source.path).parent) for source in sources)
     for folder, count in files.items():
         if count > FOLDER_FILES_MAX:
@@ -400,12 +404,12 @@ GUARDED_BY = {
     "engine/cloudfs/written_file.h": "engine/cloudfs/guarded_files.h",
     "engine/cloudfs/table_reader.h": "engine/cloudfs/guarded_files.h",
 }
-# What of a handlerton is no pointer to a function.
+# The members of a handlerton that are no function pointers.
 HANDLERTON_DATA = {"savepoint_offset", "db_type", "flags", "tablefile_extensions", "table_options"}
 
 
 def guarded_borders(sources: list[Source]) -> Iterator[Finding]:
-    """What the server and RocksDB call is guarded, or says that it never throws."""
+    """All functions that the server and RocksDB call are guarded or noexcept."""
     by_path = {source.path: source for source in sources}
     for header, guard in GUARDED_BY.items():
         if header not in by_path:
@@ -429,7 +433,7 @@ def guarded_borders(sources: list[Source]) -> Iterator[Finding]:
 
 
 def throwing_overrides(code: str) -> Iterator[tuple[int, str]]:
-    """Line and name of each function that is marked `override` and not `noexcept`."""
+    """Yields line and name of each function that is marked `override` and not `noexcept`."""
     for match in re.finditer(r"(?<![~\w])(\w+)\(([^;{}()]*)\)\s*(?:const\s*)?override\b", code):
         yield code.count("\n", 0, match.start()) + 1, match.group(1)
 
@@ -457,7 +461,7 @@ def sources_of(root: Path) -> list[Source]:
 
 
 def check(root: Path) -> list[Finding]:
-    """All findings of the tree at `root`, in the order of files and lines."""
+    """Returns all findings in the tree at `root`, in the order of files and lines."""
     ratchet_file = root / "tools" / "tidy_ratchet.json"
     ratchet = Ratchet(json.loads(ratchet_file.read_text()) if ratchet_file.exists() else {})
     sources = sources_of(root)

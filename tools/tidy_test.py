@@ -1,6 +1,7 @@
-"""Goal: each rule of tidy.py finds the sin it is for, and only that.
+"""Goal:   each rule of tidy.py finds the violation for which it is made, and nothing else.
 
-Method: small trees in a temporary folder, one sin each, and one clean tree that must give no finding.
+Method: small trees in a temporary folder with one violation each, and one clean tree that must give no
+        finding.
 """
 
 from __future__ import annotations

@@ -4,19 +4,20 @@
 #
 #   tools/tsan.sh [--cpp|--rust]
 #
-# The two languages are tested apart: the C++ tests stand the Rust part in by fakes, as their sanitizer is GCC's and the
-# other one LLVM's. tsan-suppressions.txt names what is no race.
+# The two languages are tested separately, because C++ uses GCC's sanitizer and Rust that of LLVM. The C++
+# tests replace the Rust part by fakes. tsan-suppressions.txt lists reports that are no races.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 want=${1:-all}
 failed=()
 left_out=()
 
-# Without a fixed address layout the sanitizer of GCC 12 refuses to start on newer kernels.
+# On newer kernels, the sanitizer of GCC 12 does not start with address space randomization.
 FIXED_LAYOUT="setarch -R"
 TSAN_REPORT="halt_on_error=1 second_deadlock_stack=1"
 
-# Times mean nothing here, and the sanitizer ends a child that a program with threads has forked.
+# Prints the tests to leave out: a test that measures time, and tests that fork, because the sanitizer kills
+# the forked child of a program with threads.
 cpp_tests_left_out() {
   printf 'CatalogTest.five_thousand_tables_open_within_a_second:PreparedTest.RecoveredAfterACrash'
   awk '/^TEST_F/ { name = $0; gsub(/TEST_F\(|\).*| /, "", name); sub(/,/, ".", name) } / crash\(\[/ { printf ":%s", name }' \
@@ -42,7 +43,8 @@ run_cpp() {
   done
 }
 
-# No optimisation beyond -O1, as in C++: what is inlined more is hard to find again in a report.
+# Builds with -O1 only, as in C++, because in reports of more optimised code, inlined functions are hard to
+# find.
 run_rust() {
   local rust=$ATOLL_CACHE/$RUST_TSAN_NAME target runner
   "$ATOLL_ROOT/tools/setup/rust-tsan.sh"

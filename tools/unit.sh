@@ -3,12 +3,12 @@
 #
 #   tools/unit.sh [--cpp|--rust]
 #
-# Ends with one line: how many test programs passed and failed. Exit status 1 when one failed.
+# The last line says how many test programs passed and failed. The exit status is 1 when one has failed.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 build=$ATOLL_ROOT/build
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$build/cargo}
-# Without these the tests against S3 servers are skipped.
+# Without these variables, the tests with S3 servers are skipped.
 export ATOLL_TEST_MINIO=$build/bin/minio ATOLL_TEST_VERSITYGW=$build/bin/versitygw
 want=${1:-all}
 passed=0
@@ -29,11 +29,11 @@ run_cpp() {
   local program options=() status
   for program in $(programs); do options+=(--target "$program"); done
   [ "${#options[@]}" -gt 0 ] || return 0
-  options+=(--target atoll_edit_entries)  # for an integration test: what does not compile is known here
+  options+=(--target atoll_edit_entries)  # for an integration test; built here to find compile errors early
   "$ATOLL_ROOT/tools/build.sh" "${options[@]}"
   for program in $(programs); do
     status=0
-    # Each program gets an own folder for its files, removed afterwards.
+    # Each program gets a folder of its own for its files, which is removed afterwards.
     scratch=$(mktemp -d)
     (cd "$scratch" && TMPDIR=$scratch TEST_TMPDIR=$scratch "$build/cmake/engine/$program" --gtest_brief=1) || status=$?
     rm -rf "$scratch"

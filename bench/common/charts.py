@@ -1,4 +1,5 @@
-"""Charts of the benchmarks: bars for each case and competitor, lines over a parameter or over time."""
+"""Draws the charts of the benchmarks: a bar for each case and setup, or lines over a parameter or over
+time."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ OTHER_COLOURS = ("#ee6677", "#bbbbbb", "#000000", "#997700", "#004488")
 
 
 def colour_of(label: str, position: int = 0) -> str:
-    """Returns a setup's colour, the same in all charts; others take theirs by position."""
+    """Returns the colour of a setup, which is the same in all charts. Other labels get a colour by their
+    position."""
     return COLOURS.get(label, OTHER_COLOURS[position % len(OTHER_COLOURS)])
 
 
@@ -42,7 +44,7 @@ def bars(
 ) -> None:
     """Draws one panel per case with a bar per setup (median) and whiskers from min to max.
 
-    `cases`: label -> what interleave() returned.
+    `cases`: label -> results of interleave().
     """
     pyplot = _pyplot()
     columns = 4

@@ -1,7 +1,8 @@
-"""Runs competitors in turn and compares them: medians with their spread, ratios to InnoDB.
+"""Runs the setups to be compared in turn, and computes medians with their spread and ratios to InnoDB.
 
-In each repetition every competitor has its turn, and another one begins each time, so that drift of the machine hits
-all of them. A competitor that fails is noted and left out from then on; the others go on.
+In each repetition every setup has its turn, and each repetition begins with another setup. So a slow change
+of the machine's speed affects all of them. A setup that fails is noted and left out from then on; the others
+go on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from harness.server import ServerFailed
 RUN_FAILURES = (
     pymysql.Error, OSError, KeyError, ServerFailed, SysbenchFailed, subprocess.TimeoutExpired, RuntimeError,
 )  # fmt: skip
-# What a run returns besides figures; too long for the summary, or text.
+# Entries of a run's results that the summary leaves out, because they are text or too long.
 NOT_COMPARED = ("output", "series", "counters")
 
 
@@ -35,12 +36,13 @@ def interleave(
     base: str = BASELINE,
     failures: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Runs `run_one(setup name, repetition)` for all in turn; it returns figures, nested as it likes.
+    """Calls `run_one(setup name, repetition)` for all setups in turn. It returns figures in dictionaries of
+    any depth.
 
     Returns {"setups": {name: {figure: {"median", "min", "max", "ratio"}}}, "runs": {name: [what run_one returned]}}.
-    Nested names are joined by dots ("latency_ms.p99"). `ratio`: to `base`, the median of the ratios within the
-    repetitions; None without it.
-    `failures`: those in it are not run, new ones are added.
+    Nested names are joined by dots ("latency_ms.p99"). `ratio` is the median, over the repetitions, of the
+    ratio to the setup `base`; None without that setup.
+    `failures`: setup -> error. Setups in it are not run, and new failures are added.
     """
     failed = {} if failures is None else failures
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in setups}
@@ -61,7 +63,7 @@ def interleave(
 
 
 def summarize(runs: dict[str, list[dict[str, Any]]], base: str = BASELINE) -> dict[str, dict[str, Any]]:
-    """Returns median, min, max and ratio to `base` of every figure of every competitor."""
+    """Returns median, min, max and ratio to `base` of every figure of every setup."""
     flat = {name: [dict(_flat(run)) for run in done] for name, done in runs.items() if done}
     summary: dict[str, dict[str, Any]] = {}
     for name, done in flat.items():
@@ -74,21 +76,23 @@ def summarize(runs: dict[str, list[dict[str, Any]]], base: str = BASELINE) -> di
 
 
 def _ratio(runs: list[dict[str, float]], references: list[dict[str, float]], figure: str) -> float | None:
-    """Returns the median of the ratios within each repetition: a slow minute of the machine cancels out."""
+    """Returns the median of the ratios within each repetition: a phase in which the machine is slow does not
+    change these."""
     pairs = [(run.get(figure), other.get(figure)) for run, other in zip(runs, references, strict=False)]
     ratios = [value / reference for value, reference in pairs if value is not None and reference]
     return statistics.median(ratios) if ratios else None
 
 
 def figure(results: dict[str, Any], setup: str, name: str, what: str = "median") -> float | None:
-    """Returns one figure of what interleave() returned; None when that setup has none."""
+    """Returns one figure from the results of interleave(). None when that setup does not have the figure."""
     return results["setups"].get(setup, {}).get(name, {}).get(what)
 
 
 def summary_of_ratios(
     cases: dict[str, dict[str, Any]], setups: Sequence[str], name: str
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Returns for each setup the median of its ratios of one figure, the greatest, and how many are above 1.5 and 2."""
+    """Returns for each setup, from the ratios of one figure in all cases: the median, the greatest, and how
+    many are above 1.5 and above 2."""
     found = {}
     for setup in setups:
         ratios = [ratio for case in cases.values() if (ratio := figure(case, setup, name, "ratio"))]

@@ -1,4 +1,5 @@
-"""Tables and charts of many figures of one case: a line per figure, a column per setup, then the ratios to InnoDB."""
+"""Tables and charts of many figures of one case. A table has a line per figure, a column per setup, and the
+ratios to InnoDB."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from common.rig import BASELINE
 
 @dataclass(frozen=True)
 class Line:
-    """One figure: what it is called, its name in the results of interleave(), how it is shown."""
+    """One figure: its label in the table, its name in the results of interleave(), and how to format it."""
 
     label: str
     name: str
@@ -30,7 +31,8 @@ def add_figures(
     report: Report, title: str, results: dict[str, Any], setups: Sequence[str], lines: Sequence[Line],
     text: str = "",
 ) -> None:  # fmt: skip
-    """Adds the table; a figure that no setup has is left out. `results`: what interleave() returned."""
+    """Adds the table to the report. Figures that no setup has are left out. `results` come from
+    interleave()."""
     shown = setups_of(results, setups)
     others = [setup for setup in shown if setup != BASELINE] if BASELINE in shown else []
     rows = []
@@ -51,7 +53,7 @@ def draw_figures(
     setups: Sequence[str],
     lines: Sequence[Line],
 ) -> None:
-    """Adds a chart with a panel per figure, each with an axis of its own."""
+    """Adds a chart with a panel per figure. Each panel has a scale of its own."""
     panels: dict[str, Any] = {}
     for line in lines:
         values = {

@@ -1,6 +1,7 @@
-"""Several competitors at once, each with a server of its own, and the arguments that all benchmarks share.
+"""Starts the servers of several setups at once, and has the command line arguments that all benchmarks share.
 
-All servers stay up for the whole benchmark, but only one is driven at a time. An idle one costs next to nothing.
+All servers run for the whole benchmark, but only one at a time gets statements. An idle server uses almost no
+CPU.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from harness.process import discard, exit_cleanly_on_signals, scratch_directory
 def fleet(
     names: Sequence[str], report: Report, memory_bytes: int = DEFAULT_MEMORY_BYTES, **options: object
 ) -> Iterator[dict[str, Running]]:
-    """Starts the setups and yields them by name; ends them all at last. `options` go to start_setup().
+    """Starts the setups and yields their servers by name; finally destroys them all. `options` go to
+    start_setup().
 
-    A setup that does not start is noted in the report's failures and missing in what is yielded.
+    A setup that does not start is added to the report's failures and left out of the yielded dictionary.
     """
     homes = []
     runnings: dict[str, Running] = {}

@@ -1,4 +1,5 @@
-"""What the engine aims at beside InnoDB, and whether the reports reach it: the first table of docs/benchmarks.md."""
+"""The goals of the engine compared with InnoDB, and whether the reports reach them: the first table of
+docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ ITSELF = ""
 
 @dataclass(frozen=True)
 class Goal:
-    """`path` leads through the results of `report` to what interleave() returned; `most`, `least` bound the ratio.
+    """One goal. `path` has the keys that lead, in the results of `report`, to the results of one
+    interleave(). `most` and `least` bound the ratio.
 
-    The ratio is that of `setup` to `against`; with ITSELF it is the figure of `setup`, which is a ratio already.
+    The ratio is that of `setup` to `against`. If `against` is ITSELF, the figure of `setup` is itself a
+    ratio.
     """
 
     what: str
@@ -28,7 +31,7 @@ class Goal:
     least: float | None = None
     setup: str = "Atoll"
     against: str = BASELINE
-    why: str = ""  # what the profile says when it is missed
+    why: str = ""  # the cause, from a profile, if the goal is missed
 
     def aim(self) -> str:
         bound = f"≤ {self.most}" if self.most is not None else f"≥ {self.least}"
@@ -128,7 +131,8 @@ def _ratio(goal: Goal, reports: dict[str, dict[str, Any]]) -> float | None:
 
 
 def goals_table(reports: dict[str, dict[str, Any]], goals: Sequence[Goal] = GOALS) -> str:
-    """Returns the section; a goal whose benchmark has no report says so."""
+    """Returns the section with the table of goals. A goal whose benchmark has no report is shown as "not
+    measured"."""
     rows = []
     for goal in goals:
         ratio = _ratio(goal, reports)

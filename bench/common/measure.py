@@ -1,8 +1,10 @@
-"""What a server process spends: the difference of two readings of the kernel's accounts, and space on disk.
+"""Measures the resources that a server process uses, as the difference of two readings of kernel counters;
+and space on disk.
 
-CPU is the process's own clock (nanoseconds); user and system come from /proc/<pid>/stat (10 ms). Bytes written and
-read are what reached the storage layer by /proc/<pid>/io: writes to the page cache count when pages become dirty.
-Background threads count, as they work for the transactions too.
+CPU time comes from the CPU clock of the process (nanoseconds); user and system time come from
+/proc/<pid>/stat (10 ms). Bytes written and read come from /proc/<pid>/io, which counts bytes for the storage
+layer; writes to the page cache count when pages become dirty. Background threads are included, because their
+work is caused by the transactions.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ SYSTEM_FOLDERS = ("mysql", "sys", "performance_schema")
 
 @dataclass
 class Reading:
-    """The accounts of a process at one moment."""
+    """The kernel's counters for a process, and the engine's counters, at one moment."""
 
     wall_s: float
     cpu_s: float
@@ -47,7 +49,7 @@ class Reading:
 
 
 def cpu_clock_s(pid: int) -> float:
-    """Returns the CPU time of a process and its threads, ended ones too."""
+    """Returns the CPU time of a process and all its threads, including threads that have ended."""
     return time.clock_gettime((~pid << 3) | 2)  # CPUCLOCK_SCHED of that process, see clock_getcpuclockid(3)
 
 
@@ -72,14 +74,14 @@ def _switches(pid: int) -> dict[int, tuple[int, int]]:
 
 
 def engine_counters(running: Running) -> dict[str, int]:
-    """Returns the engine's own counters: all of Atoll's that are numbers, the most telling of the others."""
+    """Returns the engine's status variables that are numbers: those of Atoll, MyRocks or InnoDB."""
     patterns = {"ATOLL": "Atoll%", "ROCKSDB": "Rocksdb%"}
     status = running.server.status(patterns.get(running.engine, "Innodb%"))
     return {name: int(value) for name, value in status.items() if value.isdigit()}
 
 
 def read_accounts(running: Running) -> Reading:
-    counters = engine_counters(running)  # first: what it costs must not be in the difference
+    counters = engine_counters(running)  # first, so that their cost is not in the difference
     pid = running.pid
     io = _pairs(Path(f"/proc/{pid}/io"))
     user_s, system_s = _stat_times_s(pid)
@@ -99,7 +101,8 @@ def read_accounts(running: Running) -> Reading:
 
 @dataclass
 class Measurement:
-    """What the server spent between start() and stop(). The peak of memory is of that time, where Linux resets it.
+    """Measures what the server uses between start() and stop(). The memory peak is that of this time if Linux
+    allows to reset it.
 
     measurement = Measurement.start(running)
     ...
@@ -118,7 +121,7 @@ class Measurement:
 
     def stop(self) -> dict[str, Any]:
         """Returns cpu_s, user_s, system_s, bytes_written, bytes_read, wall_s, rss_peak_bytes, context switches,
-        requests to the bucket by kind, and what the engine's counters grew by (`counters`)."""
+        requests to the bucket by kind, and the increase of each of the engine's counters (`counters`)."""
         after = self._read()
         before = self.before
         switches = [
@@ -148,14 +151,15 @@ class Measurement:
 
     def _read(self) -> Reading:
         pid = self.running.pid
-        cpu_s, wall_s = cpu_clock_s(pid), time.monotonic()  # before the counters are asked for
+        cpu_s, wall_s = cpu_clock_s(pid), time.monotonic()  # before the counters are read
         after = read_accounts(self.running)
         after.cpu_s, after.wall_s = cpu_s, wall_s
         return after
 
 
 def wait_idle(running: Running, share: float = 0.05, window_s: float = 0.2, timeout_s: float = 20) -> bool:
-    """Waits until the server's background work takes less than that share of a core; returns whether it got there."""
+    """Waits until the server uses less than the given share of a core. Returns False if the time is over
+    before that."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         before = cpu_clock_s(running.pid)
@@ -166,10 +170,11 @@ def wait_idle(running: Running, share: float = 0.05, window_s: float = 0.2, time
 
 
 def space(running: Running) -> dict[str, int]:
-    """Returns allocated bytes: tables, logs, system and total of the data directory, and of the bucket if elsewhere.
+    """Returns allocated bytes: tables, logs, system and total of the data directory, and those of a bucket
+    elsewhere.
 
-    `tables` has what the tables need, in the data directory or, if that is larger, in the bucket: local copies of
-    objects that are in the bucket are a cache, but count in `total`.
+    `tables` is the larger of the tables' bytes in the data directory and those in the bucket. Local copies of
+    objects in the bucket are only a cache, but count in `total`.
     """
     data = running.server.data
     sums = {"tables": 0, "logs": 0, "system": 0}
@@ -221,7 +226,7 @@ def _file_system(directory: Path) -> str:
 def describe_versions(running: Running | None = None) -> dict[str, str]:
     """Returns the versions of server, sysbench, RocksDB, MinIO and the work tree."""
     versions = {"atoll": _commit()}
-    if shutil.which("sysbench"):  # most benchmarks do without
+    if shutil.which("sysbench"):  # most benchmarks do not need it
         versions["sysbench"] = _first_line(["sysbench", "--version"]).removeprefix("sysbench ")
     pinned = dict(line.partition("=")[::2] for line in PINNED.read_text().splitlines() if "=" in line)
     versions["rocksdb of atoll"] = pinned["ROCKSDB_VERSION"]

@@ -1,7 +1,7 @@
 """The report of a benchmark: a JSON file, a markdown fragment, charts, all in build/bench.
 
-A report is a list of tables with what is needed to repeat them. bench/page.py makes docs/benchmarks.md from the JSON
-files alone, so everything a reader may see is in them.
+A report has tables and the command, settings and versions that are needed to repeat the run. bench/page.py
+makes docs/benchmarks.md from the JSON files alone, so these contain everything that the page shows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ DEFAULT_SETTINGS = {
 
 
 def three_figures(value: float) -> str:
-    """Returns the number with as many decimals as make three figures: 0.00123, 1.23, 12.3, 1,234."""
+    """Returns the number with three significant figures, and without decimals from 100 on: 0.00123, 1.23,
+    12.3, 1,234."""
     if value == 0:
         return "0"
     decimals = 2 - math.floor(math.log10(abs(value)))
@@ -40,7 +41,7 @@ def three_figures(value: float) -> str:
 
 
 class Report:
-    """Collects what one benchmark found.
+    """Collects the results of one benchmark.
 
     report = Report("oltp", "sysbench", "make bench-oltp", "What it measures.", {"rows": 200000})
     report.note(running)                       # options and versions of each competitor
@@ -66,14 +67,14 @@ class Report:
         self.charts: list[dict[str, str]] = []
 
     def note(self, running: Running) -> None:
-        """Keeps the versions and server options of a competitor. Requires: it runs."""
+        """Adds the versions and server options of a setup to the report. Requires: its server runs."""
         self.versions.update(describe_versions(running))
         self.servers[running.name] = {"CREATE TABLE": f"ENGINE={running.engine_clause}", **running.options()}
 
     def add_table(
         self, title: str, header: Sequence[str], rows: Iterable[Sequence[Any]], text: str = ""
     ) -> None:
-        """Adds a table; cells are text as it shall be shown."""
+        """Adds a table. The cells are shown as they are."""
         cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
         self.tables.append({"title": title, "header": list(header), "rows": cells, "text": text})
 
@@ -88,9 +89,10 @@ class Report:
         text: str = "",
         base: str = BASELINE,
     ) -> None:
-        """Adds a table of one figure: a line per case, a column per setup with median and spread, then the ratios.
+        """Adds a table of one figure: a line per case, a column per setup with median and spread, and the
+        ratios to `base`.
 
-        `cases`: label -> what interleave() returned. Nothing is added when no case has the figure.
+        `cases`: label -> results of interleave(). No table is added when no case has the figure.
         """
         shown = [setup for setup in setups if any(figure(c, setup, name) is not None for c in cases.values())]
         others = [setup for setup in shown if setup != base] if base in shown else []
@@ -103,7 +105,8 @@ class Report:
             self.add_table(title, ["", *shown, *(f"{other} : {base}" for other in others)], rows, text)
 
     def add_chart(self, file: str, caption: str) -> Path:
-        """Returns where to draw the chart. A quick run has "-quick" in its charts' names, too."""
+        """Adds a chart to the report and returns the path for its image. The file names of a quick run end
+        with "-quick"."""
         OUTPUT.mkdir(parents=True, exist_ok=True)
         if self.quick:
             file = f"{Path(file).stem}-quick{Path(file).suffix}"
@@ -131,7 +134,8 @@ class Report:
         }
 
     def save(self) -> Path:
-        """Writes <name>.json and <name>.md; a quick run has "-quick" in its names and is not for the page."""
+        """Writes <name>.json and <name>.md. The names of a quick run end with "-quick", and bench/page.py
+        does not use them."""
         OUTPUT.mkdir(parents=True, exist_ok=True)
         stem = self.name + ("-quick" if self.quick else "")
         content = self.content()
@@ -148,7 +152,8 @@ class Report:
 
 
 def spread(results: dict[str, Any], setup: str, name: str, show: Callable[[float], str]) -> str:
-    """Returns "median (min–max)", or the median alone when there was one run; "" without the figure."""
+    """Returns "median (min–max)", or the median alone when min and max are equal; "" if the setup lacks the
+    figure."""
     values = results["setups"].get(setup, {}).get(name)
     if values is None:
         return ""
@@ -177,7 +182,8 @@ def two_digits(value: float) -> str:
 
 
 def as_markdown(content: dict[str, Any], folder: str = "") -> str:
-    """Returns one section: command, settings, tables with ratios, charts (their files in `folder`)."""
+    """Returns the report as one markdown section: command, settings, tables with ratios, and charts, whose
+    files are in `folder`."""
     lines = [f"## {content['title']}", "", content["text"].strip(), "", f"    {content['command']}", ""]
     if content["quick"]:
         lines += ["A quick run: it shows that the benchmark works, its figures mean little.", ""]

@@ -1,9 +1,11 @@
-"""The competitors of the benchmarks: how each server is configured, started, brought to rest and ended.
+"""The setups that the benchmarks compare: how each server is configured, started, brought to rest and
+stopped.
 
-Every setup gets the same memory for its own caches and unwritten changes: InnoDB's buffer pool is as large as block
-cache and memtables of MyRocks and Atoll together. Nothing is set that an engine's manual advises against. All have
-the same promise at COMMIT (the log is synced), and the binary log is off, unless a benchmark says otherwise. Only the
-plugin of the engine under test is loaded. Extra options of one benchmark go to start_setup().
+Every setup gets the same memory for its caches and unwritten changes: InnoDB's buffer pool is as large as the
+block cache and memtables together of MyRocks or Atoll. No option is set that the engine's manual advises
+against. With every engine, COMMIT syncs the log, and the binary log is off, unless a benchmark says
+otherwise. Only the plugin of the engine under test is loaded. Extra options of one benchmark go to
+start_setup().
 
     running = start_setup("Atoll", 512 << 20, home)
     running.execute("CREATE DATABASE sbtest")
@@ -34,7 +36,7 @@ MIB = 1 << 20
 DEFAULT_MEMORY_BYTES = 512 * MIB
 SETTLE_TIMEOUT_S = 900
 
-# The same for every server. performance_schema would cost CPU.
+# Options of every server. performance_schema is off because it costs CPU.
 COMMON_OPTIONS: dict[str, object] = {
     "performance-schema": 0,
     "max-connections": 400,
@@ -45,7 +47,8 @@ COMMON_OPTIONS: dict[str, object] = {
     "max-prepared-stmt-count": 200000,
     "innodb-flush-log-at-trx-commit": 1,
 }
-# For servers whose tables are not InnoDB's: the system tables still are.
+# For servers whose test tables are not InnoDB's. Only their system tables are, so a small buffer pool is
+# enough.
 SMALL_POOL: dict[str, object] = {"innodb-buffer-pool-size": "16M"}
 BINLOG_OPTIONS: dict[str, object] = {
     "log-bin": "binlog",
@@ -53,7 +56,7 @@ BINLOG_OPTIONS: dict[str, object] = {
     "server-id": 1,
     "binlog-format": "ROW",
 }
-# From "my.cnf tuning" of MyRocks' own documentation; Debian's build has lz4 and zstd.
+# Source: "my.cnf tuning" in the documentation of MyRocks. Debian's build has lz4 and zstd.
 MYROCKS_FAMILY = (
     "write_buffer_size={write_buffer};target_file_size_base=32m;max_bytes_for_level_base=256m;"
     "level0_file_num_compaction_trigger=4;level0_slowdown_writes_trigger=20;level0_stop_writes_trigger=30;"
@@ -65,13 +68,15 @@ MYROCKS_FAMILY = (
 
 
 def cache_and_memtables(memory_bytes: int) -> tuple[int, int]:
-    """Splits the memory of an LSM engine as Atoll does: memtables are a quarter of the cache, 64 to 512 MiB."""
+    """Splits the memory of an LSM engine as Atoll does: the memtables get a quarter of the cache's size, 64
+    to 512 MiB."""
     memtables = min(max(memory_bytes // 5, 64 * MIB), 512 * MIB)
     return max(memory_bytes - memtables, 8 * MIB), memtables
 
 
 def _innodb(memory_bytes: int) -> dict[str, object]:
-    # O_DIRECT is the server's default and what its manual advises, a large log too; io_capacity is for an SSD.
+    # O_DIRECT is the server's default. Its manual advises O_DIRECT and a large log. io_capacity is set for an
+    # SSD.
     return {
         "innodb-log-file-size": "1G",
         "innodb-buffer-pool-size": memory_bytes,
@@ -81,7 +86,7 @@ def _innodb(memory_bytes: int) -> dict[str, object]:
 
 
 def _innodb_compressed(memory_bytes: int) -> dict[str, object]:
-    # zlib is always in the server; the other algorithms are packages of their own.
+    # zlib is built into the server; the other algorithms need packages of their own.
     return {**_innodb(memory_bytes), "innodb-compression-algorithm": "zlib", "innodb-compression-level": 6}
 
 
@@ -113,22 +118,22 @@ def _atoll(memory_bytes: int) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Setup:
-    """One competitor: an engine with its options, and where its tables live."""
+    """One setup: an engine with its options, and where its tables are stored."""
 
     name: str
     engine: str
     options_of: Callable[[int], dict[str, object]]
-    table_options: str = ""  # what CREATE TABLE has besides ENGINE
+    table_options: str = ""  # options of CREATE TABLE besides ENGINE
     plugins: tuple[str, ...] = ()
-    remote: type[ObjectStore] | None = None  # tables live on such an S3 server, one of their own
+    remote: type[ObjectStore] | None = None  # the kind of S3 server to start for the tables
 
     @property
     def engine_clause(self) -> str:
-        """Returns what stands behind "ENGINE=" in CREATE TABLE."""
+        """Returns the text that follows "ENGINE=" in CREATE TABLE."""
         return f"{self.engine} {self.table_options}".strip()
 
     def available(self) -> str:
-        """Returns "" when it can run on this machine, else why not."""
+        """Returns "" when this setup can run on this machine, otherwise the reason why it cannot."""
         for plugin in self.plugins:
             if plugin == "ha_atoll":
                 there = paths.plugin().exists()
@@ -161,7 +166,7 @@ BASELINE = "InnoDB"
 def chosen_setups(names: str | None, default: tuple[str, ...]) -> list[str]:
     """Returns the setups that a comma-separated list names, leaving out what this machine cannot run (with a note).
 
-    Errors: SystemExit for a name that does not exist, and when nothing is left.
+    Errors: SystemExit for a name that does not exist, and when no setup is left.
     """
     wanted = [name.strip() for name in names.split(",")] if names else list(default)
     by_lower = {name.lower(): name for name in SETUPS}
@@ -182,7 +187,7 @@ def chosen_setups(names: str | None, default: tuple[str, ...]) -> list[str]:
 
 @dataclass
 class Running:
-    """A started competitor. Its home holds data directory, bucket and logs, and goes with destroy()."""
+    """A started setup. Its home has the data directory, the bucket and the logs; destroy() removes it."""
 
     setup: Setup
     server: Server
@@ -226,9 +231,10 @@ class Running:
         }
 
     def set_latency(self, latency_s: float) -> None:
-        """Delays every request to the bucket from now on; restarts the server when the way to the bucket changes.
+        """Delays every request to the bucket from now on. Restarts the server if its endpoint changes.
 
-        0 is the direct way, anything else one through a proxy, which takes CPU of this process. Requires: remote.
+        With 0 the server connects to the S3 server directly. Any other latency needs a proxy, which uses CPU
+        of this process. Requires: a setup with a remote bucket.
         """
         assert self.store is not None
         if self.proxy is None and latency_s > 0:
@@ -245,20 +251,22 @@ class Running:
         self.execute(f"SET GLOBAL atoll_durability = '{durability}'")
 
     def bucket_directory(self) -> Path | None:
-        """Returns where the S3 server keeps objects; None when the bucket is in the data directory, or absent."""
-        # Not the whole of MinIO's files: those of deleted objects stay in a folder of its own for a while.
+        """Returns the directory in which the S3 server keeps the bucket's objects. None if there is no S3
+        server."""
+        # Not MinIO's whole directory, because MinIO keeps deleted objects in another folder of it for a
+        # while.
         return self.store.home / "objects" / self.store.bucket if self.store else None
 
     def settle(self, timeout_s: float = SETTLE_TIMEOUT_S) -> float:
-        """Waits until the engine has written what it owes and works no more in the background; returns seconds."""
+        """Waits until the engine's flushes, compactions and uploads have ended. Returns the seconds."""
         started = time.monotonic()
         _SETTLE[self.engine](self.server, started + timeout_s)
         return time.monotonic() - started
 
     def restart(self, *, forget_local: bool = False, **extra: object) -> Running:
-        """Stops cleanly and starts again, with these options from now on.
+        """Stops the server cleanly and starts it again. The options `extra` are used from now on.
 
-        `forget_local` (remote setups): what the bucket has is no longer on local disk, nor in the page cache.
+        `forget_local`, for remote buckets: removes the local copies of objects, and drops the page cache.
         """
         self.start_options.update({name.replace("_", "-"): value for name, value in extra.items()})
         self.server.stop()
@@ -269,12 +277,12 @@ class Running:
         return self
 
     def stop(self) -> None:
-        """Ends the server cleanly, and its bucket's server; the files stay."""
+        """Stops the server cleanly, and then its S3 server. Their files are kept."""
         self.server.stop()
         self._end_bucket()
 
     def destroy(self) -> None:
-        """Ends everything without ceremony and removes the files."""
+        """Kills the server, stops its S3 server and removes all files."""
         self.server.kill()
         self._end_bucket()
         if self.group:
@@ -290,7 +298,8 @@ class Running:
 
 
 def keep_plugin() -> None:
-    """Makes this process use a copy of the plugin, so that a build meanwhile changes nothing in a running benchmark."""
+    """Makes this process use a copy of the plugin, so that a build meanwhile does not affect a running
+    benchmark."""
     source = paths.plugin()
     if not source.parent.name.startswith("atoll-plugin-"):
         copy = scratch_directory("plugin") / source.name
@@ -321,10 +330,12 @@ def start_setup(
     group_bytes: int = 0,
     **extra: object,
 ) -> Running:
-    """Starts a fresh server of that setup below `home` (a short path: the socket is in it).
+    """Starts a fresh server of the setup `name` below `home`. The path must be short, because the socket is
+    in it.
 
-    `extra`: server options, added to the setup's own. `group_bytes`: the server runs in a memory cgroup of that size,
-    where its page cache counts. Errors: ServerFailed, TimeoutError, paths.Missing, RuntimeError (no cgroup).
+    `extra`: server options besides those of the setup. `group_bytes`: runs the server in a memory cgroup of
+    this size, which also limits its page cache. Errors: ServerFailed, TimeoutError, paths.Missing,
+    RuntimeError (no cgroup).
     """
     setup = SETUPS[name]
     if setup.engine == "ATOLL":
@@ -392,7 +403,8 @@ def _settle_myrocks(server: Server, deadline: float) -> None:
 
 
 def _settle_atoll(server: Server, deadline: float) -> None:
-    """Memtables stay: a statement that writes them does not exist; stopping the server does it."""
+    """Memtables are not flushed, because Atoll has no statement for that. They are flushed when the server
+    stops."""
     names = ("flushes_running", "compactions_running", "compaction_pending_bytes", "upload_backlog_files")
 
     def at_rest() -> bool:

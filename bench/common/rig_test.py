@@ -1,4 +1,5 @@
-"""The rig reads sysbench's report right, and compares right. No server is started here."""
+"""Tests that the benchmark code parses sysbench's output and compares figures correctly. No server is
+started."""
 
 from __future__ import annotations
 

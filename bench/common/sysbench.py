@@ -1,8 +1,9 @@
-"""Runs sysbench against a competitor and turns its report into figures.
+"""Runs sysbench against the server of a setup and turns its output into figures.
 
-sysbench prints one percentile only, but a histogram too (1,024 steps of 1.8 % from 1 µs to 100 s): all percentiles come
-from that. The client's CPU is not in the server's figures. One run is one sysbench process; its connections are made
-inside of the measured time, so runs must be long beside that (0.2 ms a connection).
+sysbench prints only one percentile, but also a histogram (1,024 steps of 1.8 % from 1 µs to 100 s). All
+percentiles are computed from the histogram. The client's CPU is not in the server's figures. One run is one
+sysbench process. It connects within the measured time, which takes 0.2 ms a connection, so runs must be much
+longer than that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from common.rig import Running
 
 DATABASE = "sbtest"
 PERCENTILES = (50, 95, 99, 99.9)
-START_AND_END_S = 300  # what sysbench may take besides the seconds asked for
+START_AND_END_S = 300  # the longest time of sysbench beyond the seconds of the run
 _DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 _BUCKET = re.compile(r"^\s+(\d+\.\d+) \|[*]*\s+(\d+)\s*$", re.MULTILINE)
 _SECOND = re.compile(r"^\[ \d+s \] thds: \d+ tps: (\d+\.\d+)", re.MULTILINE)
@@ -35,7 +36,8 @@ _seeds: collections.Counter[str] = collections.Counter()
 
 
 def fresh_seed(running: Running) -> int:
-    """Returns a seed this server had not; the n-th one is the same for all servers, so their keys are too."""
+    """Returns a seed that was not used on this server yet. The n-th seed is the same for all servers, so all
+    of them get the same keys."""
     _seeds[str(running.home)] += 1
     return 1000 + _seeds[str(running.home)]
 
@@ -78,14 +80,15 @@ def sysbench(
         [*_DIE_WITH_PARENT, "sysbench", script, *arguments, command],
         capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False, cwd=folder, env=environment,
     )  # fmt: skip
-    # Threads of a parallel command that fail leave the exit status as it is.
+    # When threads of a parallel command fail, sysbench's exit status is still 0.
     if done.returncode != 0 or "FATAL: " in done.stdout:
         raise SysbenchFailed(f"sysbench {script} {command}: {done.stdout[-1500:]}{done.stderr[-1500:]}")
     return done.stdout
 
 
 def _of_script(name: str) -> bool:
-    """Returns whether an option is a script's own: those have underscores, sysbench's have dashes."""
+    """Returns whether the option belongs to the script: its options have underscores, those of sysbench have
+    dashes."""
     return not name.startswith(("mysql-", "rand-", "db-", "report-", "thread-", "forced-"))
 
 
@@ -97,7 +100,8 @@ def prepare_sysbench(
     threads: int = 1,
     database: str = DATABASE,
 ) -> dict[str, Any]:
-    """Makes the database anew, fills it by the script's own `prepare`; returns what the server spent on it."""
+    """Creates the database anew and fills it by the script's command `prepare`. Returns the figures of a
+    Measurement of the server for this."""
     running.execute(f"DROP DATABASE IF EXISTS {database}", f"CREATE DATABASE {database}")
     engine: dict[str, object] = {"mysql-storage-engine": running.engine_clause}
     measurement = Measurement.start(running)
@@ -120,14 +124,15 @@ def run_sysbench(
     percentiles: Sequence[float] = PERCENTILES,
     database: str = DATABASE,
 ) -> dict[str, Any]:
-    """Drives the server by sysbench for so many seconds or events; returns figures of client and server.
+    """Runs sysbench for `seconds` or for `events`. Returns figures of client and server:
 
-    transactions, tps, queries, errors, wall_s, latency_ms {avg, p50, …, max}, series (transactions in each second),
-    stall {ms_max: no pause of all clients was longer, seconds_without: whole seconds in a row without a transaction,
-    slowest_second: its share of the mean}, cpu_us, bytes_written and requests (to the bucket), each per transaction,
-    client_cpu_us, and the whole Measurement as `server`. `output` is sysbench's text.
-    A seed (rand-seed) is for one run only: a second one with it would write the values that are there, which costs
-    next to nothing. So the warm-up takes another one. Errors: SysbenchFailed, subprocess.TimeoutExpired.
+    transactions, tps, queries, errors, wall_s, latency_ms {avg, p50, …, max}, series (transactions in each
+    second), stall {ms_max: the longest latency, so no pause of all clients was longer; seconds_without: the
+    most successive seconds without a transaction; slowest_second: its share of the mean}, cpu_us,
+    bytes_written and requests (to the bucket), each per transaction, client_cpu_us, and the whole Measurement
+    as `server`. `output` is sysbench's text. A seed (rand-seed) is used for one run only. A second run with
+    it would write the values that the rows already have, which costs almost nothing. So the warm-up uses
+    another seed. Errors: SysbenchFailed, subprocess.TimeoutExpired.
     """
     if warmup_s:
         limits: dict[str, object] = {"time": round(warmup_s), "rand-seed": 0}
@@ -164,7 +169,8 @@ def _children_cpu_s() -> float:
 
 
 def parse(output: str, percentiles: Sequence[float] = PERCENTILES) -> dict[str, Any]:
-    """Turns the text of `sysbench run` into figures. Errors: SysbenchFailed when it is no such text."""
+    """Turns the output of `sysbench run` into figures. Errors: SysbenchFailed when the text is no such
+    output."""
     wall_s = _number(output, r"total time:\s+([\d.]+)s")
     transactions = int(_number(output, r"transactions:\s+(\d+) "))
     latency = {
@@ -186,7 +192,8 @@ def parse(output: str, percentiles: Sequence[float] = PERCENTILES) -> dict[str, 
 
 
 def stall(series: Sequence[float], latency_max_ms: float) -> dict[str, float]:
-    """Returns how long the clients stood still: bounds of the longest pause, and the slowest second : the mean."""
+    """Returns two bounds of the longest pause of all clients, and the ratio of the slowest second to the
+    mean."""
     longest = current = 0
     for value in series:
         current = current + 1 if value == 0 else 0
@@ -197,7 +204,7 @@ def stall(series: Sequence[float], latency_max_ms: float) -> dict[str, float]:
 
 
 def slowest_window(series: Sequence[float], seconds: int = 60) -> float | None:
-    """Returns the slowest window of that many seconds as a share of the mean; None when the series is shorter."""
+    """Returns the slowest window of `seconds` as a share of the mean. None when the series is shorter."""
     windows = [sum(series[i : i + seconds]) / seconds for i in range(0, len(series) - seconds + 1, seconds)]
     mean = sum(series) / len(series) if series else 0
     return min(windows) / mean if windows and mean else None
@@ -211,7 +218,8 @@ def _number(output: str, pattern: str) -> float:
 
 
 def _percentiles(output: str, wanted: Sequence[float]) -> dict[float, float]:
-    """Returns the least latency that so many per cent of the transactions did not exceed, from the histogram."""
+    """Returns, for each wanted percentile, the lowest latency of the histogram that this share of the
+    transactions did not exceed."""
     buckets = [(float(value), int(count)) for value, count in _BUCKET.findall(output)]
     total = sum(count for _, count in buckets)
     found: dict[float, float] = {}

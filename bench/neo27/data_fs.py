@@ -1,10 +1,10 @@
-"""Makes and compares FileStorages (Data.fs files) for bench/neo.py. The Python is NEO's: 2.7.
+"""Makes and compares FileStorages (Data.fs files) for bench/neo.py. Runs under Python 2.7, as NEO does.
 
     python data_fs.py make SEED TRANSACTIONS FILE
     python data_fs.py compare FILE FILE
 
-Both print one line: transactions, records and bytes of the records. `compare` ends with 1 and tells the first
-difference when the files do not have the same transactions with the same records.
+Both print one line: transactions, records and bytes of the records. If the files do not have the same
+transactions with the same records, `compare` prints the first difference and exits with 1.
 """
 
 import random
@@ -15,12 +15,13 @@ from neo.tests.stat_zodb import PROD1
 from ZODB.FileStorage import FileStorage
 
 SAMPLE_BYTES = 100000
-# Four random bits in each byte: zlib makes half of it.
+# Each byte has four random bits, so zlib compresses the text to half its size.
 SYMBOLS = "0123456789abcdef"
 
 
 def make(seed, transactions, path):
-    """Writes that many transactions with the sizes and the shares that NEO's authors found in a production Data.fs."""
+    """Writes `transactions` transactions, with the sizes and frequencies that NEO's authors found in a
+    production Data.fs."""
     source = random.Random(seed)
     sample = "".join(source.choice(SYMBOLS) for _ in range(SAMPLE_BYTES)).encode("ascii")
     target = FileStorage(path, create=True)

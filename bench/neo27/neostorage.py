@@ -1,8 +1,9 @@
-"""Runs NEO's storage program with one more engine in its list of engines. The Python is NEO's: 2.7.
+"""Runs NEO's storage program with one more engine in its list of engines. Runs under Python 2.7, as NEO does.
 
     python neostorage.py ATOLL -c cluster -m 127.0.0.1:10000 -d root@neo/run/server.sock -e ATOLL
 
-NEO takes only the engines it knows by name; ENGINE= of its CREATE TABLE is that name. Nothing else of NEO is changed.
+NEO accepts only engines whose names are in its list, and writes the name into ENGINE= of its CREATE TABLE.
+The rest of NEO is unchanged.
 """
 
 import sys

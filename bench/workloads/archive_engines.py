@@ -1,7 +1,7 @@
-"""How each engine takes part in the archive benchmark: options, statements, sizes.
+"""The engines of the archive benchmark: server options, statements, and how to measure sizes.
 
-Every server gets the same 256 MiB for InnoDB's pages (the source table lives there) and every engine
-256 MiB for its own cache. No engine runs with settings its manual would advise against.
+Every server has a buffer pool of 256 MiB for InnoDB, which has the source table. Every other engine also has
+a cache of 256 MiB. No option is set that the engine's manual advises against.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COMMON_OPTIONS: dict[str, object] = {
 
 @dataclass(frozen=True)
 class Bucket:
-    """Where a remote engine of one run keeps its objects."""
+    """The bucket in which a remote engine stores its objects during one run."""
 
     endpoint: str
     name: str
@@ -58,7 +58,8 @@ class Variant:
 
     @property
     def source_engine(self) -> str:
-        """Returns what the table is loaded into first and moved back to at the end."""
+        """Returns the engine into which the table is loaded first, and to which it is moved back at the
+        end."""
         return "Aria" if self.engine == "InnoDB" else "InnoDB"
 
     def options(self, bucket: Bucket) -> dict[str, object]:
@@ -76,12 +77,14 @@ class Variant:
         return [statement]
 
     def forget_local(self, data: Path) -> None:
-        """Makes a stopped server's next reads come from the bucket (remote engines only)."""
+        """Removes Atoll's local copies of objects, so that the stopped server's next reads come from the
+        bucket."""
         if self.engine == "ATOLL":
             disk.remove_local_objects(data)
 
     def wait_published(self, server: Server) -> None:
-        """Waits until the bucket holds everything. Only Atoll returns from ALTER before that."""
+        """Waits until the bucket has all table files. Only Atoll needs this, because its ALTER returns
+        earlier."""
         if self.engine == "ATOLL":
             wait_until(
                 lambda: server.counter("Atoll_upload_backlog_files") == 0,
@@ -91,7 +94,7 @@ class Variant:
             )
 
     def size_bytes(self, server: Server, bucket: Bucket) -> int:
-        """Returns what the table takes: objects in the bucket, or files on disk."""
+        """Returns the size of the table: that of its objects in the bucket, or of its files on disk."""
         if self.remote:
             return bucket.client().total_bytes()
         if self.engine == "ROCKSDB":
@@ -154,7 +157,7 @@ VARIANTS = (
 
 
 def variants_of(engines: list[str], compressions: list[str] | None = None) -> list[Variant]:
-    """Returns the variants to run, in the order of the table above."""
+    """Returns the variants to run, in the order of VARIANTS."""
     wanted = {name.upper() for name in engines}
     return [
         variant

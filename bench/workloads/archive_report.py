@@ -1,4 +1,5 @@
-"""Figures of the archive benchmark: medians, ratios to InnoDB and S3, the goals, a chart."""
+"""Computes the figures of the archive benchmark: medians, ratios to InnoDB and S3, and the comparison with
+the goals. Draws a chart."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ STEPS = (
     "query_index_again", "query_index_cold_cache_kept", "drop_index", "alter_back",
 )  # fmt: skip
 
-# (what, step or size, [(must or hope, factor, compared with)]); see the project's goals.
-# A reference is a label; a factor without reference is an absolute limit.
+# (label, step or "size", [(must or hope, factor, reference)]); see the project's goals. A reference is the
+# label of a variant. With "seconds" or "requests" as reference, the factor is an absolute limit.
 GOALS: tuple[tuple[str, str, tuple[tuple[str, float, str], ...]], ...] = (
     ("ALTER in", "alter_in", (("must", 1.0, "S3 none"), ("hope", 0.6, "S3 none"))),
     ("query without index, cold", "query_plain_cold", (("must", 2.0, "S3 none"), ("hope", 0.8, "S3 none"))),
@@ -175,7 +176,7 @@ def _summary(results: dict[str, Any]) -> list[str]:
 
 
 def draw(report: dict[str, Any], target: Path) -> None:
-    """Draws one panel per step: a bar per engine and compression, whiskers from min to max."""
+    """Draws one panel per step, with a bar per engine and compression and whiskers from min to max."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,7 +1,8 @@
-"""The statements of bench/blob.py: tables, import, scan, deletion, and the comparison with what should be there.
+"""The statements of bench/blob.py: tables, import, scan, deletion, and the comparison with the expected
+objects.
 
-Statements are bytes, and quotes are doubled (NO_BACKSLASH_ESCAPES): a value of megabytes costs the client little.
-Errors: WrongObjects where an answer is not what was stored.
+Statements are bytes, and only quotes are escaped, by doubling (NO_BACKSLASH_ESCAPES), so that a value of
+megabytes costs the client little CPU. Errors: WrongObjects when an answer differs from the stored objects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TABLES = (
 
 
 class WrongObjects(Exception):
-    """The tables do not hold what was stored."""
+    """The tables do not have the objects that were stored."""
 
 
 def make_tables(running: Running) -> None:
@@ -56,9 +57,10 @@ def _quoted(value: bytes) -> bytes:
 
 
 def import_objects(running: Running, objects: Objects) -> float:
-    """Stores all transactions; returns the seconds of their statements (making values and text is not in them)."""
+    """Stores all transactions. Returns the seconds of their statements, without the time to make values and
+    SQL text."""
     connection, seconds = connect(running), 0.0
-    newest: dict[int, int] = {}  # oid -> tid, to compare the lookups with
+    newest: dict[int, int] = {}  # oid -> tid, the expected results of the lookups
     for new_objects in objects.transactions():
         inserts = [_insert_data(new) for new in new_objects]
         started = time.perf_counter()
@@ -109,7 +111,8 @@ def _store(connection: pymysql.Connection, new: NewObject, insert: bytes) -> Non
 
 
 def _read_all(running: Running) -> Iterator[tuple[int, int, int, bytes, bytes]]:
-    """Yields oid, tid, data_id, hash and value of all revisions: by partition, in the order of their tids."""
+    """Yields oid, tid, data_id, hash and value of all revisions: one partition after the other, each in the
+    order of tids."""
     connection = connect(running)
     with connection.cursor(pymysql.cursors.SSCursor) as cursor:
         for partition in range(PARTITIONS):
@@ -137,7 +140,7 @@ def scan(running: Running, objects: Objects) -> float:
 
 
 def verify(running: Running, objects: Objects) -> None:
-    """Compares every revision and every value's hash with what should be there; and the number of values."""
+    """Compares every revision, the hash of every value, and the number of values with the expected ones."""
     found = set()
     for oid, tid, data_id, digest, value in _read_all(running):
         found.add(Revision(tid, oid, data_id))
@@ -156,7 +159,7 @@ def verify(running: Running, objects: Objects) -> None:
 
 
 def delete_objects(running: Running, objects: Objects) -> float:
-    """Removes a third of the revisions, and the values that no revision has any more; returns seconds."""
+    """Removes a third of the revisions, and the values that no revision has any more. Returns the seconds."""
     connection, chosen = connect(running), objects.choose_deleted()
     started = time.perf_counter()
     for first in range(0, len(chosen), DELETED_AT_ONCE):

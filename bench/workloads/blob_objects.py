@@ -1,7 +1,7 @@
-"""The objects of bench/blob.py: which there are, in which transactions, with which values; all from one seed.
+"""The objects of bench/blob.py, their transactions and their values. All of them are made from one seed.
 
-Values are made when they are needed and forgotten: only hashes and sizes stay. Invariant: the same seed makes the
-same objects in the same order, so that all setups import the same.
+Values are made when they are needed and then discarded; only their hashes and sizes are kept. Invariant: the
+same seed makes the same objects in the same order, so that all setups import the same objects.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 BYTES_MIN, BYTES_MAX = 1 << 10, 10 << 20
 OBJECTS_PER_TRANSACTION_MAX = 100
-REVISED_SHARE = 0.2  # of the objects: a new revision of one that is there
+REVISED_SHARE = 0.2  # of the imports: a new revision of an existing object
 REPEATED_SHARE = 0.02  # of the values: the same as an earlier one
 DELETED_SHARE = 1 / 3
 PARTITIONS = 12
-PIECE_BYTES = 512  # within each piece of a value, random bytes come first, then the same byte again and again
+PIECE_BYTES = 512  # each piece of a value has random bytes first, then repetitions of one byte
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class NewObject:
-    """A revision with its value, to be imported. `repeated`: the value is there already."""
+    """A revision with its value, to be imported. `repeated`: an earlier revision has the same value."""
 
     revision: Revision
     own_id: int
@@ -50,7 +50,8 @@ def log_uniform(source: random.Random, least: int, most: int) -> int:
 
 
 def make_value(source: random.Random, size: int, random_share: float) -> bytes:
-    """Returns bytes of which that share is random and the rest compresses to nothing."""
+    """Returns `size` bytes. The share `random_share` of them is random; the other bytes compress to almost
+    nothing."""
     if random_share >= 1:
         return source.randbytes(size)
     pieces = -(-size // PIECE_BYTES)
@@ -62,13 +63,14 @@ def make_value(source: random.Random, size: int, random_share: float) -> bytes:
 
 
 class Objects:
-    """What one import stores: transactions() makes it, the rest tells what was made."""
+    """The objects of one import. transactions() makes them, and the other methods describe what it has
+    made."""
 
     def __init__(self, seed: int, payload_bytes: int, random_share: float):
         self._source = random.Random(seed)
         self._payload_bytes = payload_bytes
         self._random_share = random_share
-        self._repeatable: list[tuple[int, int, int]] = []  # data_id, seed and size of earlier values
+        self._repeatable: list[tuple[int, int, int]] = []  # data_id, seed, size of earlier values
         self.revisions: list[Revision] = []
         self.oids = 0
         self.values: dict[int, tuple[bytes, int]] = {}  # by data_id: hash and size
@@ -76,7 +78,7 @@ class Objects:
         self.stored_bytes = 0
 
     def transactions(self) -> Iterator[list[NewObject]]:
-        """Yields the objects of one transaction after the other until their values have the bytes asked for."""
+        """Yields the objects of one transaction after the other, until their values have `payload_bytes`."""
         tid = 0
         while self.stored_bytes < self._payload_bytes:
             tid += 1
@@ -125,7 +127,8 @@ class Objects:
         return sum(self.values[data_id][1] for data_id in self.live_values())
 
     def choose_deleted(self) -> list[Revision]:
-        """Chooses a third of the revisions, marks them as deleted, returns them in the order of their keys."""
+        """Chooses a third of the revisions at random, marks them as deleted, and returns them in the order of
+        their keys."""
         count = round(len(self.revisions) * DELETED_SHARE)
         chosen = self._source.sample(self.revisions, count)
         self.deleted.update(chosen)

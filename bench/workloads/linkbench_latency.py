@@ -1,4 +1,5 @@
-"""Reads the latencies that bench/linkbench/latency.lua wrote: one file per client, one line per type of request."""
+"""Reads the latencies that bench/linkbench/latency.lua has written: one file per client, one line per type of
+request."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ PERCENTILES = (50, 95, 99, 99.9)
 
 @dataclass
 class Latencies:
-    """The requests of one type, of all clients."""
+    """The latencies of all clients' requests of one type."""
 
     requests: int = 0
     longest_us: float = 0.0
@@ -31,7 +32,8 @@ class Latencies:
         self.buckets.update(other.buckets)
 
     def percentile_ms(self, percent: float) -> float:
-        """Returns the least latency, rounded up to 2 %, that so many per cent of the requests did not exceed."""
+        """Returns the latency that `percent` of the requests did not exceed. It is rounded up, by at most
+        2 %."""
         so_far = 0
         for number in sorted(self.buckets):
             so_far += self.buckets[number]
@@ -40,13 +42,14 @@ class Latencies:
         return 0.0
 
     def figures(self) -> dict[str, float]:
-        """Returns requests, p50 … p99.9 and max, in milliseconds."""
+        """Returns the number of requests, and p50 … p99.9 and max in milliseconds."""
         shown = {f"p{percent:g}": self.percentile_ms(percent) for percent in PERCENTILES}
         return {"requests": self.requests, **shown, "max": self.longest_us / 1000}
 
 
 def read_latencies(prefix: Path) -> dict[str, Latencies]:
-    """Returns the latencies by type, summed over the clients' files <prefix>.<number>, which are removed."""
+    """Returns the latencies by type, summed over all clients. Removes the clients' files
+    <prefix>.<number>."""
     types: dict[str, Latencies] = {}
     for path in sorted(prefix.parent.glob(f"{prefix.name}.*")):
         for line in path.read_text().splitlines():

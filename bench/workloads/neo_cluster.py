@@ -1,12 +1,13 @@
-"""A NEO cluster of one master, one storage node and one admin node, all NEO's own programs, on one MariaDB server.
+"""Runs a NEO cluster with one MariaDB server: one master, one storage node and one admin node, all NEO's own
+programs.
 
     cluster = Cluster(running, home)
     cluster.start()
     cluster.migrate("Data.fs", cluster.master)
     cluster.stop()
 
-NEO is GPL software and runs in processes and with a Python (2.7) of its own; tools/setup/neo.sh makes both. Errors:
-NeoFailed where one of its programs ends or does not get there.
+NEO is GPL software. It runs in processes of its own, with a Python 2.7 of its own; tools/setup/neo.sh
+installs both. Errors: NeoFailed when one of its programs fails or ends too early.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
 IMPORT_TIMEOUT_S = 3600
 POLL_S = 0.05
-IMPORTED = "All data are imported"  # the storage node of the Importer backend says so at the end
-# Setup.engine -> the engine's name in NEO, which gives MyRocks column families under the second one.
+IMPORTED = "All data are imported"  # the storage node logs this at the end of an import
+# Setup.engine -> the engine's name in NEO. NEO uses column families only for the name "RocksDB".
 ENGINES = {"InnoDB": "InnoDB", "ROCKSDB": "RocksDB", "ATOLL": "ATOLL"}
 SCRIPTS = Path(__file__).resolve().parents[1] / "neo27"
 
 
 class NeoFailed(RuntimeError):
-    """One of NEO's programs failed; the message has the end of what it said."""
+    """One of NEO's programs failed. The message has the end of its output."""
 
 
 def environment() -> Path:
-    """Returns the folder of NEO's programs. Errors: paths.Missing before tools/setup/neo.sh has run."""
+    """Returns the folder of NEO's programs. Errors: paths.Missing when tools/setup/neo.sh has not run."""
     folder = paths.BUILD / "bin" / "neo" / "bin"
     if not (folder / "neomaster").exists():
         raise paths.Missing("NEO is not here: tools/setup/neo.sh makes it")
@@ -63,7 +64,8 @@ def _run(command: list[object]) -> str:
 
 
 class Cluster:
-    """The programs of one cluster. The storage node's tables are in the database `neo` of that server."""
+    """The programs of one cluster. The storage node's tables are in the database `neo` of the MariaDB
+    server."""
 
     def __init__(self, running: Running, home: Path):
         self.running = running
@@ -81,7 +83,7 @@ class Cluster:
     def start(self, source: Path | None = None) -> None:
         """Starts the nodes and waits until the cluster runs.
 
-        `source`: a FileStorage of the cluster's own, which NEO's Importer backend then imports.
+        `source`: a FileStorage that NEO's Importer backend imports. No other cluster may use it.
         """
         engine = ENGINES[self.running.engine]
         database = f"root@{DATABASE}{self.running.socket}"
@@ -118,7 +120,7 @@ class Cluster:
                 raise NeoFailed(f"the {name} node ended with {node.exit_code()}: {text[-1500:]}")
 
     def _runs(self) -> bool:
-        """Tells the cluster to start as soon as its storage node is there; returns whether it runs."""
+        """Starts the cluster as soon as its storage node is ready. Returns whether the cluster runs."""
         self._check_nodes()
         state = self._control("print", "cluster")
         if state == "RECOVERING":
@@ -126,7 +128,8 @@ class Cluster:
         return state == "RUNNING"
 
     def _control(self, *command: str) -> str:
-        """Runs neoctl; returns what it says, also when it fails: nodes that still start are no error."""
+        """Runs neoctl and returns its output, even when it fails, because it fails while the nodes are still
+        starting."""
         arguments = [environment() / "neoctl", "-a", self.admin, *command]
         done = subprocess.run(
             [str(part) for part in arguments],
@@ -142,7 +145,7 @@ class Cluster:
         return sum(cpu_clock_s(node.pid) for node in self.nodes.values())
 
     def stop(self) -> None:
-        """Stops the cluster as its manual says: all is committed then."""
+        """Stops the cluster as its manual says, so that everything is committed."""
         self._control("set", "cluster", "STOPPING")
         deadline = time.monotonic() + STOP_TIMEOUT_S
         while any(node.running() for node in self.nodes.values()) and time.monotonic() < deadline:
@@ -157,13 +160,14 @@ class Cluster:
     # ---- work --------------------------------------------------------------------------------------------
 
     def migrate(self, source: object, target: object) -> float:
-        """Copies with neomigrate, from a FileStorage to the cluster (its master's address) or back; returns seconds."""
+        """Copies with neomigrate from a FileStorage to the cluster (given by its master's address), or back.
+        Returns the seconds."""
         started = time.perf_counter()
         _run([environment() / "neomigrate", "-q", "-c", NAME, source, target])
         return time.perf_counter() - started
 
     def wait_imported(self) -> None:
-        """Waits until the Importer backend has stored all. Errors: NeoFailed, TimeoutError."""
+        """Waits until the Importer backend has imported everything. Errors: NeoFailed, TimeoutError."""
 
         def imported() -> bool:
             self._check_nodes()

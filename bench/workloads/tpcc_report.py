@@ -1,4 +1,4 @@
-"""What the TPC-C benchmark shows: settings, tables and charts of what bench/tpcc.py measured."""
+"""The report of the TPC-C benchmark: settings, and tables and charts for the figures of bench/tpcc.py."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ CHART = (
 
 
 def report_of(arguments: argparse.Namespace, plan: Any, repetitions: int) -> Report:
-    """Returns the report without results. `plan`: the Plan of bench/tpcc.py."""
+    """Returns a report with its settings and without results. `plan` is a Plan of bench/tpcc.py."""
     memory = f"caches of {plan.caches_bytes // MIB} MiB"
     if plan.group_bytes:
         memory += f" in a memory cgroup of {plan.group_bytes // MIB} MiB, where the page cache counts"
@@ -150,7 +150,8 @@ def add_tables(report: Report, results: dict[str, Any], setups: list[str]) -> No
 
 
 def add_remote_table(report: Report, results: dict[str, Any]) -> None:
-    """Compares Atoll with and without MinIO, when both ran; MinIO has the same cores as the server."""
+    """Adds a table that compares Atoll with and without MinIO, if both have run. MinIO uses the same cores as
+    the server."""
     rows = []
     for label, name in (("CPU per transaction", "run.cpu_us"),
                         ("new orders a minute", "run.tpcc.new_orders_a_minute")):  # fmt: skip
@@ -162,7 +163,8 @@ def add_remote_table(report: Report, results: dict[str, Any]) -> None:
 
 
 def draw_time(report: Report, results: dict[str, Any]) -> None:
-    """Draws new orders over time, of the last repetition: by minute when it has ten of them, else by second."""
+    """Draws the new orders of the last repetition over time: by minute if it lasted ten minutes, otherwise by
+    second."""
     by_second = {
         name: runs[-1]["run"]["tpcc"]["new_orders_by_second"]
         for name, runs in results["runs"].items()

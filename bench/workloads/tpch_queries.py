@@ -32,7 +32,7 @@ TABLES = {
     "KEY l_part_supp (l_partkey, l_suppkey), KEY l_supp (l_suppkey), KEY l_receipt (l_receiptdate)",
 }
 
-# Q15's view is a common table expression here.
+# Q15 uses a common table expression instead of the view in the specification.
 QUERIES = {
     1: """SELECT l_returnflag, l_linestatus, SUM(l_quantity), SUM(l_extendedprice),
         SUM(l_extendedprice * (1 - l_discount)), SUM(l_extendedprice * (1 - l_discount) * (1 + l_tax)),

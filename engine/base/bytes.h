@@ -1,7 +1,8 @@
 // Loads, stores and varints on plain memory, for every folder that reads or writes stored bytes.
 //
-// Nothing here checks bounds unless it says so; callers check a whole region once and then load.
-// Atoll runs on little-endian machines only (the record formats of the server are little-endian).
+// Functions that take a plain pointer do not check bounds, except load_varint(): callers check a whole region
+// once and then load from it. Atoll runs on little-endian machines only (the record formats of the server are
+// little-endian).
 #pragma once
 
 #include <bit>
@@ -62,8 +63,8 @@ inline uint64_t load_be_bytes(const uint8_t *from, size_t length) {
   return value;
 }
 
-// The first 8 bytes as a big-endian number, as if zeros followed: numbers that differ compare as the bytes
-// do.
+// Returns the first 8 bytes as a big-endian number; a shorter text is filled up with zeros. When the numbers
+// of two texts differ, they order as the texts do byte by byte.
 inline uint64_t load_be_start(std::string_view bytes) {
   uint64_t start = 0;
   if (bytes.size() >= sizeof start)
@@ -79,7 +80,7 @@ inline void store_be_bytes(uint8_t *to, uint64_t value, size_t length) {
   for (size_t i = length; i-- > 0; value >>= 8) to[i] = static_cast<uint8_t>(value);
 }
 
-// memcpy that is fast for the widths columns have and allows a null source when `length` is 0.
+// As memcpy, but fast for the usual widths of columns. A null source is allowed when `length` is 0.
 inline void copy_bytes(uint8_t *to, const uint8_t *from, size_t length) {
   switch (length) {
     case 0:
@@ -108,7 +109,8 @@ inline void copy_bytes(uint8_t *to, const uint8_t *from, size_t length) {
 
 inline constexpr size_t kVarintBytesMax = 10;  // ceil(64 / 7)
 
-// Writes `value` as groups of 7 bits, lowest first, bit 7 set on all but the last; returns the length.
+// Writes `value` in groups of 7 bits, the lowest group first; bit 7 is set in all bytes but the last. Returns
+// the number of bytes.
 inline size_t store_varint(uint8_t *to, uint64_t value) {
   size_t length = 0;
   while (value >= 0x80) {
@@ -135,8 +137,8 @@ inline std::string to_hex(std::string_view bytes, const char *digits = "01234567
   return text;
 }
 
-// Reads a varint from [from, end). Returns its length, or 0 if it is cut, too long or not the
-// shortest form (each number has one form, so that stored bytes can be compared).
+// Reads a varint from [from, end). Returns its length; 0 when the varint is cut off, too long, or not in its
+// shortest form. Each number has only one form, so that stored bytes can be compared.
 inline size_t load_varint(const uint8_t *from, const uint8_t *end, uint64_t *value) {
   uint64_t result = 0;
   for (size_t i = 0; i < kVarintBytesMax && from + i < end; ++i) {

@@ -1,4 +1,4 @@
-// The wall clock, for what people are shown. Nothing that must be right depends on it.
+// The wall clock, only for times that are shown to people: correctness never depends on it.
 #pragma once
 
 #include <chrono>

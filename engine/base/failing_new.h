@@ -1,4 +1,5 @@
-// operator new that fails when a test asks for it: include this in one file of a test program.
+// For tests: an operator new that fails when the test asks for it. Include this header in exactly one file of
+// a test program.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace atoll::failing_new {
 
-// Which request for memory fails in the calling thread. n > 0: the n-th; 0: none; below 0: each.
+// Which allocation of the calling thread fails. n > 0: the n-th from now on; 0: none; below 0: each.
 inline thread_local int64_t request = 0;
 
 inline void *allocate(size_t bytes) {

@@ -1,4 +1,4 @@
-// Small files, read whole.
+// Reads and writes small files as a whole.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +8,16 @@
 
 namespace atoll {
 
-// Empty when there is no such file or it cannot be read.
+// Returns the content of the file; empty when the file does not exist or cannot be read.
 inline std::string content_of(const std::filesystem::path &file) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream content;
-  content << in.rdbuf();  // unlike an iterator it does not throw when reading fails
+  content << in.rdbuf();  // unlike a stream iterator, this does not throw when reading fails
   return content.bad() ? std::string() : content.str();
 }
 
-// Replaces or makes the file. Returns false after a failure, which leaves an incomplete file.
+// Creates the file, or replaces its content. Returns false when writing fails; the file may then be
+// incomplete.
 inline bool write_content(const std::filesystem::path &file, const std::string &content) {
   std::ofstream out(file, std::ios::binary);
   out << content;

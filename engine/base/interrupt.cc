@@ -8,7 +8,8 @@
 namespace atoll {
 namespace {
 
-// A killed statement is to end within ten seconds, so it may be waiting for that long.
+// A killed statement must end within ten seconds. So for that long after a KILL, threads make way for the
+// killed statement, which may be waiting for them.
 constexpr int64_t kMakeWayMs = 10'000;
 
 thread_local const std::atomic<bool> *helper_flag = nullptr;

@@ -1,9 +1,10 @@
-// Tells whether anybody still wants what this thread waits for. For waits deep below the code that knows the
-// statement.
+// Tells a thread that waits deep inside the engine (for the bucket, for example) whether to stop waiting,
+// because its statement was killed. The waiting code need not know the statement.
 //
-// A connection's own thread works for its statement, which the server may have killed. A thread that helps a
-// statement has an InterruptScope, with a flag; the thread that waits for it sets the flag. All others, such
-// as RocksDB's threads, are never interrupted; any thread may have to make way for a killed statement.
+// A connection's thread works for the connection's statement, which the server may have killed. A thread that
+// helps a statement has an InterruptScope with a flag, and the statement's thread sets this flag. Other
+// threads, such as those of RocksDB, are never interrupted. But any thread may have to make way for a killed
+// statement that waits for it (must_make_way()).
 #pragma once
 
 #include <atomic>
@@ -13,22 +14,22 @@
 
 namespace atoll {
 
-// True when this thread should stop waiting. Cheap enough to ask ten times a second, not for each row.
+// True when this thread should stop waiting. Cheap enough for ten calls a second, but not for a call per row.
 bool is_interrupted();
 
-// How to learn whether the statement of the calling thread was killed, and whether the server is shutting
-// down. Called once, at start.
+// Sets the functions that tell whether the statement of the calling thread was killed, and whether the server
+// is shutting down. Called once, at start.
 void set_statement_check(bool (*is_killed)(), bool (*is_shutting_down)());
 
-// Notes that some statement was killed, for must_make_way(). Any thread.
+// Notes that a statement was killed; must_make_way() needs to know. Any thread.
 void note_kill();
 
-// True when this thread has a MakeWayScope and the server shuts down or killed a statement within the last
-// ten seconds, whichever statement that was: it may be waiting for this thread.
+// True when this thread has a MakeWayScope, and the server is shutting down or has killed any statement
+// within the last ten seconds: the killed statement may be waiting for this thread.
 bool must_make_way();
 
-// For the life of this object, this thread holds a lock for which other statements may wait without asking
-// whether they were killed: RocksDB opens a table file under a mutex.
+// While this object exists, its thread holds a lock for which other statements may wait, and they cannot be
+// killed while they wait. For example, RocksDB opens a table file under a mutex.
 class MakeWayScope {
  public:
   MakeWayScope();
@@ -40,8 +41,9 @@ class MakeWayScope {
   const bool before_;
 };
 
-// For the life of this object, waits of this thread end when `flag` becomes true. The flag lives longer;
-// nullptr: no flag ends them, while a PatienceScope or a killed statement still does.
+// While this object exists, waits of its thread end when `flag` becomes true. The flag must live longer than
+// this object. nullptr: no flag ends the waits, but a PatienceScope and a KILL of the thread's own statement
+// still do.
 class InterruptScope {
  public:
   explicit InterruptScope(const std::atomic<bool> *flag);
@@ -53,8 +55,8 @@ class InterruptScope {
   const std::atomic<bool> *const before_;
 };
 
-// For the life of this object, waits of this thread end also when `is_over` says so. It is asked as often as
-// is_interrupted().
+// While this object exists, waits of its thread also end when `is_over` returns true. Each call of
+// is_interrupted() calls it.
 class PatienceScope {
  public:
   explicit PatienceScope(std::function<bool()> is_over);

@@ -1,4 +1,5 @@
-// A thread makes way for killed statements only while it is in their way.
+// Tests that a thread makes way for killed statements only while it has a MakeWayScope, and that the end of a
+// PatienceScope's patience ends waits.
 #include "base/interrupt.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The error log as every folder writes to it. What stands behind it is set once, at start: in the server its
-// own error log (plugin/log.h); without a sink, as in unit tests, a message is dropped.
+// Messages for the server's error log, from any folder. A sink that receives the messages is set once, at
+// start: plugin/log.h writes them to the error log. Without a sink, as in unit tests, messages are dropped.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace atoll {
 
 enum class LogLevel : int { kInfo = 0, kWarning = 1, kError = 2 };
 
-// Gets each message. Must not throw; is called by any thread.
+// Receives each message. Must not throw. Called by any thread.
 using LogSink = void (*)(int level, const char *message);
 
-// Threads: call before the threads that log start.
+// Requires: called before any thread starts that logs.
 void set_log_sink(LogSink sink);
 
 // `level`: the number of a LogLevel. Never throws.

@@ -19,7 +19,8 @@ namespace {
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kUnknownMemoryBytes = 1ull << 30;
 
-// The limit in `file`. "max", which version 2 writes for no limit, is not a number: kUnlimited.
+// Returns the limit that `file` contains. Version 2 of control groups writes "max" for no limit, which is not
+// a number: then this returns kUnlimited.
 uint64_t limit_in(const std::filesystem::path &file) {
   const std::string text = content_of(file);
   uint64_t bytes = 0;
@@ -27,7 +28,7 @@ uint64_t limit_in(const std::filesystem::path &file) {
   return error == std::errc() && bytes > 0 ? bytes : kUnlimited;
 }
 
-// The least limit of the group `path` in the tree at `root` and of all groups above it.
+// Returns the least limit of the control group `path` in the tree at `root`, and of all groups above it.
 uint64_t limit_along(const std::filesystem::path &root, std::string_view path, const char *file) {
   uint64_t least = limit_in(root / file);
   std::filesystem::path group = root;
@@ -54,7 +55,7 @@ uint64_t machine_memory_bytes() {
 }  // namespace
 
 uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::filesystem::path &root) {
-  // Lines: number ':' controllers ':' path; version 2 has the number 0 and names no controllers.
+  // Each line is number:controllers:path. A line of version 2 has the number 0 and names no controllers.
   uint64_t least = kUnlimited;
   std::stringstream lines(content_of(membership));
   for (std::string line; std::getline(lines, line);) {
@@ -73,8 +74,8 @@ uint64_t group_limit_bytes(const std::filesystem::path &membership, const std::f
 uint64_t memory_limit_bytes() {
   static const uint64_t limit = [] {
     const uint64_t machine = machine_memory_bytes();
-    // The defaults of variables ask for it first, while the library is loaded, where nobody would catch an
-    // exception.
+    // This is called first for the defaults of system variables, while the library is being loaded. An
+    // exception would not be caught there.
     const uint64_t group = guarded([] { return group_limit_bytes("/proc/self/cgroup", "/sys/fs/cgroup"); },
                                    [](const Status &) { return uint64_t{0}; });
     return group == 0 ? machine : std::min(machine, group);

@@ -1,5 +1,5 @@
-// Goal:   the limit of a control group is found in both versions, and a file without a limit is not taken for
-// one.
+// Goal:   group_limit_bytes() finds the limit in both versions of control groups, and does not take a file
+//         without a limit for a limit.
 // Method: trees of files as the kernel shows them, in a directory of the test.
 #include "base/memory_limit.h"
 
@@ -43,13 +43,13 @@ TEST_F(MemoryLimitTest, version_2_in_a_container_whose_tree_begins_with_its_grou
   write("membership", "0::/\n");
   write("tree/memory.max", "268435456\n");
   EXPECT_EQ(limit(), 268435456u);
-  write("membership", "0::/docker/0a1b2c\n");  // the name outside
+  write("membership", "0::/docker/0a1b2c\n");  // the name of the group outside the container
   EXPECT_EQ(limit(), 268435456u);
 }
 
 TEST_F(MemoryLimitTest, version_1_looks_only_at_the_memory_controller) {
   write("membership", "5:cpu,cpuacct:/tiny\n4:devices,memory:/bounded\n0::/\n");
-  write("tree/memory/memory.limit_in_bytes", "9223372036854771712\n");  // how version 1 says no limit
+  write("tree/memory/memory.limit_in_bytes", "9223372036854771712\n");  // version 1 writes this for no limit
   write("tree/memory/bounded/memory.limit_in_bytes", "402653184\n");
   write("tree/memory/tiny/memory.limit_in_bytes", "1\n");
   EXPECT_EQ(limit(), 402653184u);

@@ -1,7 +1,8 @@
-// Bounds that can be switched off, to show that the cost contracts notice (make cost-mutants).
+// Bounds of the engine's work that a test can switch off, to show that the cost contracts notice the
+// additional work (make cost-mutants).
 //
-// Only a build with ATOLL_MUTANTS has the switch; in any other one the condition is gone when it is compiled.
-// The variable ATOLL_MUTANT of the server's environment names the bound.
+// Only a build with ATOLL_MUTANTS has these switches; in other builds is_mutant() is false at compile time.
+// The environment variable ATOLL_MUTANT of the server names the bound to switch off.
 #pragma once
 
 #include <cstdlib>
@@ -14,19 +15,19 @@ namespace atoll {
 #define ATOLL_EACH_MUTANT(X)                                              \
   X(range_upper)     /* a range read has no upper end */                  \
   X(range_lower)     /* a range read backwards has no lower end */        \
-  X(prefix)          /* an exact search goes on behind its keys */        \
-  X(loose_range)     /* a loose scan searches behind its range */         \
-  X(first_row)       /* a search without bounds filters rows */           \
+  X(prefix)          /* an exact search reads on after its keys */        \
+  X(loose_range)     /* a loose index scan searches after its range */    \
+  X(first_row)       /* a search without bounds checks conditions */      \
   X(cursor_reuse)    /* each search opens a cursor */                     \
-  X(many_ranges)     /* a range of many has no upper end */               \
+  X(many_ranges)     /* ranges of a multi-range read have no upper end */ \
   X(probe)           /* an estimate counts a thousand entries */          \
-  X(remembered)      /* what an estimate has read is read again */        \
+  X(remembered)      /* entries that an estimate read are read again */   \
   X(batch)           /* a batch of rows is large where few are wanted */  \
-  X(index_condition) /* an index condition is left to the server */       \
-  X(point_get)       /* a row by its whole primary key is searched for */ \
-  X(scan_predicate)  /* rows of a full scan are left to the server */     \
+  X(index_condition) /* the server checks the index condition */          \
+  X(point_get)       /* a cursor searches for a row by its primary key */ \
+  X(scan_predicate)  /* the server checks all rows of a full scan */      \
   X(absent_range)    /* each of many new keys is looked up */             \
-  X(one_row_known)   /* an index is searched though another finds one row */
+  X(one_row_known)   /* an index is read though another finds one row */
 
 enum class Mutant {
 #define ATOLL_MUTANT_NAME(name) name,

@@ -1,12 +1,12 @@
-// Mutexes whose use Clang's analysis of threads checks in `make check` (-Wthread-safety); it knows nothing
-// about the mutexes of the C++ library. These cost as much as those.
+// Mutexes that Clang's thread safety analysis can check (-Wthread-safety in `make check`). The analysis knows
+// nothing about the mutexes of the C++ library. The mutexes here cost as much as those of the library.
 //
 //     Mutex mutex_;
-//     int count_ ATOLL_GUARDED_BY(mutex_) = 0;           read and written only with the mutex held
-//     void count() ATOLL_REQUIRES(mutex_);               called only with the mutex held
+//     int count_ ATOLL_GUARDED_BY(mutex_) = 0;           access requires that the thread holds the mutex
+//     void count() ATOLL_REQUIRES(mutex_);               a call requires that the thread holds the mutex
 //
-// The analysis looks at one function at a time: what a lambda needs is written behind its parameters, and
-// what a constructor or a destructor does is not looked at. Source: the Clang manual, Thread Safety Analysis.
+// The analysis looks at one function at a time, so a lambda that needs a mutex says so after its parameters.
+// Constructors and destructors are not checked. Source: the Clang manual, Thread Safety Analysis.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,8 @@
 
 #define ATOLL_GUARDED_BY(mutex) ATOLL_THREAD_RULE(guarded_by(mutex))
 #define ATOLL_REQUIRES(...) ATOLL_THREAD_RULE(requires_capability(__VA_ARGS__))
-// For a function that the analysis cannot follow; a comment says why it is right.
+// Turns the analysis off for a function that it cannot follow. A comment there says why the function is
+// right.
 #define ATOLL_UNCHECKED_THREADS ATOLL_THREAD_RULE(no_thread_safety_analysis)
 
 namespace atoll {
@@ -39,7 +40,7 @@ class ATOLL_THREAD_RULE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex until its end of life; may be released and taken again before.
+// Holds a mutex for as long as this object exists. It may release the mutex and take it again in between.
 class ATOLL_THREAD_RULE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex &mutex) ATOLL_THREAD_RULE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
@@ -52,7 +53,7 @@ class ATOLL_THREAD_RULE(scoped_lockable) MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Many readers or one writer.
+// A lock that many readers or one writer can hold.
 class ATOLL_THREAD_RULE(capability("shared mutex")) SharedMutex {
   friend class SharedLock;
   friend class ExclusiveLock;
@@ -79,8 +80,8 @@ class ATOLL_THREAD_RULE(scoped_lockable) ExclusiveLock {
   std::unique_lock<std::shared_mutex> lock_;
 };
 
-// A condition variable. Each wait gives the lock's mutex back and holds it again when it returns; a predicate
-// is called with the mutex held.
+// A condition variable. Each wait releases the mutex of `lock` and holds it again when it returns. Predicates
+// are called with the mutex held.
 class Condition {
  public:
   void notify_one() noexcept { condition_.notify_one(); }
@@ -91,7 +92,7 @@ class Condition {
   void wait(MutexLock &lock, Predicate is_met) {
     condition_.wait(lock.lock_, is_met);
   }
-  // False: the time is over, and the condition is not met.
+  // Returns false when `time` has passed and the condition is still not met.
   template <typename Duration, typename Predicate>
   bool wait_for(MutexLock &lock, Duration time, Predicate is_met) {
     return condition_.wait_for(lock.lock_, time, is_met);
@@ -100,7 +101,7 @@ class Condition {
   bool wait_until(MutexLock &lock, TimePoint end, Predicate is_met) {
     return condition_.wait_until(lock.lock_, end, is_met);
   }
-  // False: the time is over.
+  // Returns false when `end` has passed.
   template <typename TimePoint>
   bool wait_until(MutexLock &lock, TimePoint end) {
     return condition_.wait_until(lock.lock_, end) == std::cv_status::no_timeout;

@@ -1,9 +1,9 @@
-// Lets this code base call its namespace `atoll` although the C library has a function of that name
-// at global scope (stdlib.h), which C++ does not allow.
+// Lets this code base call its namespace `atoll`. The C library has a function of that name at global scope
+// (stdlib.h), and C++ does not allow both.
 //
-// Both declarations of the function are read first, then the word is redirected for the rest of the
-// translation unit. Every header that opens `namespace atoll` includes this one, directly or through
-// base/status.h. std::atoll cannot be called afterwards; use std::from_chars.
+// This header first includes both declarations of the function. Then a macro replaces the word `atoll` in the
+// rest of the translation unit. Every header that opens `namespace atoll` includes this one, directly or
+// through base/status.h. Afterwards std::atoll cannot be called; use std::from_chars.
 #pragma once
 
 #include <cstdlib>

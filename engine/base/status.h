@@ -1,7 +1,7 @@
-// The result of every fallible call below the handler.
+// The result of every call below the handler that can fail.
 //
-// A code names what the CALLER does next, not which library failed. Two failures that call for the
-// same reaction share a code; the message carries the detail, and context is added on the way up.
+// A code names what the CALLER does next, not which library failed: two failures that call for the same
+// reaction share a code. The message has the details, and callers put context in front of it (with()).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace atoll {
 
-// The numbers are part of the C ABI (engine/bridge/objstore.h): append only.
+// The numbers are part of the C ABI (engine/bridge/objstore.h): never change them, only add new ones at the
+// end.
 enum class Code : uint8_t {
   kOk = 0,
   kNotFound = 1,     // No such row, table or object. Expected; never logged.
@@ -32,7 +33,7 @@ enum class Code : uint8_t {
   kNoMemory = 13,    // The process got no memory or no thread. The statement is rolled back; retry later.
 };
 
-// A code and, unless it is kOk, a sentence for the user. Copying a kOk costs nothing.
+// A code and a message for the user; kOk has no message. Copying a kOk costs nothing.
 class [[nodiscard]] Status {
  public:
   Status() = default;

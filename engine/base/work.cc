@@ -15,15 +15,16 @@ thread_local Work *current_work __attribute__((tls_model("initial-exec"))) = nul
 
 namespace {
 
-// All objects that were ever made. Those in `free` are at zero: what their last owners counted is in `ended`.
+// All Work objects that were ever made. Those in `free` are at zero, because `ended` has taken over what
+// their last owners counted.
 struct Registry {
   Mutex mutex;
   std::deque<Work> all ATOLL_GUARDED_BY(mutex);
   std::vector<Work *> free ATOLL_GUARDED_BY(mutex);
-  Work ended ATOLL_GUARDED_BY(mutex);  // the sum over those that were given back
+  Work ended ATOLL_GUARDED_BY(mutex);  // the sum of the counts of all OwnWork objects that are gone
 };
 
-// Never destroyed: threads may count until the process ends.
+// Never destroyed, because threads may count until the process ends.
 Registry &registry() {
   static auto *const instance = new Registry;
   return *instance;
@@ -79,7 +80,7 @@ static Work *take_work() {
   Registry &r = registry();
   const MutexLock guard(r.mutex);
   if (r.free.empty()) {
-    // Room for giving all of them back, which must not need memory.
+    // Reserves room for all objects in `free`, because giving one back must not need memory.
     if (r.free.capacity() <= r.all.size()) r.free.reserve(std::max<size_t>(2 * r.all.size(), 8));
     return &r.all.emplace_back();
   }

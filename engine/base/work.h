@@ -1,12 +1,14 @@
-// Counters of the work that statements cause: what a row costs, without a clock.
+// Counters of the work that statements cause. They tell what a row costs, independent of the time that it
+// takes.
 //
-// Each connection has a Work of its own, and so has each helper thread; SHOW SESSION STATUS shows the
-// connection's, SHOW GLOBAL STATUS the sum. The cost contracts (tests/cost/test_cost.py) compare two
-// readings.
+// Each connection has a Work of its own, and so has each helper thread. SHOW SESSION STATUS shows the
+// connection's Work, SHOW GLOBAL STATUS the sum of all. The cost contracts (tests/cost/test_cost.py) read the
+// counters before and after a statement.
 //
-// Threads: one thread at a time counts in a Work, any thread reads. Counting is a load and a store, no locked
-// instruction. Memory of a Work is never given back to the system: a thread that still points to the Work of
-// a closed connection counts for nobody and damages nothing.
+// Threads: only one thread at a time counts in a Work, but any thread reads it. Counting is a load and a
+// store, without a locked instruction. The memory of a Work is never freed, but the next OwnWork uses it
+// again. So a thread that still points to the Work of a closed connection damages nothing; at worst its
+// counts go to another connection.
 #pragma once
 
 #include <array>
@@ -22,27 +24,27 @@ namespace atoll {
 enum class WorkKind : uint8_t {
   kCursorsOpened,   // iterators made in RocksDB
   kCursorSeeks,     // searches by a cursor, in either direction
-  kCursorSteps,     // entries a cursor went on to, in either direction
-  kEntriesHidden,   // tombstones and versions that a cursor passed; counted when it closes
+  kCursorSteps,     // entries to which a cursor moved on, in either direction
+  kEntriesHidden,   // tombstones and old versions that a cursor skipped; counted when it closes
   kPointGets,       // keys looked up one by one
   kMultiGets,       // lookups of many keys at once
-  kMultiGetKeys,    // keys in them
+  kMultiGetKeys,    // keys in those lookups
   kRowsUnpacked,    // rows and index entries turned into records
-  kConditions,      // conditions evaluated below the server, on rows and on entries
+  kConditions,      // conditions that the engine evaluated, on rows and on entries
   kRangeEstimates,  // ranges whose rows were estimated for the optimizer
-  kEstimateSteps,   // entries a cursor passed for it
+  kEstimateSteps,   // entries that a cursor read for such an estimate
   kBlocksCached,    // blocks found in the block cache
   kBlocksRead,      // blocks read from a file or the bucket
   kFileReads,       // reads of table files: local ones, cached parts or the bucket
   kRowLocks,        // row locks asked for
   kRangeLocks,      // ranges locked
-  kWrites,          // puts and removals put into the write set
+  kWrites,          // puts and removals added to a write set
   kLogBytes,        // bytes committed to the log
   kLogSyncs,        // syncs of the log that a commit waited for
 };
 constexpr size_t kWorkKinds = static_cast<size_t>(WorkKind::kLogSyncs) + 1;
 
-// The name of a counter as in SHOW STATUS, without "Atoll_work_".
+// The name of a counter in SHOW STATUS, without the prefix "Atoll_work_".
 std::string_view work_name(WorkKind kind);
 
 class Work {
@@ -66,7 +68,8 @@ class Work {
   std::array<std::atomic<uint64_t>, kWorkKinds> counters_{};
 };
 
-// A Work for as long as this object lives. What was counted in it stays in the sum of all.
+// Owns a Work for as long as this object exists. The counts stay in the global sum (work_of_all())
+// afterwards.
 class OwnWork {
  public:
   OwnWork();
@@ -84,12 +87,12 @@ class OwnWork {
 uint64_t work_of_all(WorkKind kind);
 
 namespace internal {
-// One pointer of static thread storage: the default model of a shared library would call a function for each
-// access.
+// The initial-exec model places this pointer in static thread storage. With the default model of a shared
+// library, each access would call a function.
 extern thread_local Work *current_work __attribute__((tls_model("initial-exec")));
 }  // namespace internal
 
-// From now on this thread counts in `work`. nullptr: nowhere.
+// From now on the calling thread counts in `work`; nullptr: it does not count.
 inline void set_current_work(Work *work) { internal::current_work = work; }
 inline Work *current_work() { return internal::current_work; }
 
@@ -97,8 +100,8 @@ inline void count_work(WorkKind kind, uint64_t count = 1) {
   if (Work *work = internal::current_work; work != nullptr) work->add(kind, count);
 }
 
-// For a thread that helps another: it counts here, and the other takes over what was counted with add_all()
-// when the help has ended.
+// For a helper thread: while this object exists, the thread counts in `work`. When the help has ended, the
+// thread that was helped adds the counts to its own with add_all().
 class WorkScope {
  public:
   explicit WorkScope(Work *work) : before_(current_work()) { set_current_work(work); }

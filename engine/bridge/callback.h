@@ -10,18 +10,20 @@
 
 namespace atoll::bridge {
 
+// Wraps a function `call` that Rust calls back. For example:
+//
 //   Callback each([&](uint64_t number, uint64_t bytes) { ... });
 //   atoll_store_list_files(store, &each, each.function<uint64_t, uint64_t>());
 //   each.rethrow();
 //
-// After an exception, `call` is not called any more. `call` may be a temporary of the same statement or
-// longer-lived.
+// After `call` has thrown, the Callback does not call it again. `call` may be a temporary of the same
+// statement or longer-lived.
 template <typename Call>
 class Callback {
  public:
   explicit Callback(Call call) : call_(std::move(call)) {}
 
-  // The function that Rust calls, with the Callback as context.
+  // Returns the function to pass to Rust. Rust must pass the Callback to that function as `context`.
   template <typename... Arguments>
   static auto function() -> void (*)(void *context, Arguments... arguments) {
     return [](void *context, Arguments... arguments) {
@@ -29,7 +31,7 @@ class Callback {
     };
   }
 
-  // Throws what `call` has thrown, if anything.
+  // Throws the exception that `call` has thrown. Does nothing if `call` has not thrown.
   void rethrow() const {
     if (thrown_) std::rethrow_exception(thrown_);
   }

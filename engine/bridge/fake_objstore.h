@@ -1,8 +1,9 @@
-// The C ABI of the object layer without Rust and without a bucket, for unit tests: table files are linked
-// into a directory that plays the bucket, calls are recorded in order, and any call can be made to fail.
+// A fake of the object layer's C ABI for unit tests, without Rust and without a bucket. Table files are
+// copied into a directory that stands for the bucket, calls are recorded in order, and any call can be made
+// to fail.
 //
-// Include it in *_test.cc only. The functions are inline definitions of the symbols the Rust library
-// exports; a program that includes this header never pulls the Rust objects in.
+// Include it in *_test.cc only. The functions are inline definitions of the symbols that the Rust library
+// exports, so a program that includes this header does not link the Rust library's objects.
 #pragma once
 
 #include <fcntl.h>
@@ -32,9 +33,10 @@ struct atoll_store {
   }
 
   // ---- what tests set ----
-  bool evict_after_upload = false;  // local table files vanish as soon as they are in the bucket
+  bool evict_after_upload = false;  // deletes each local table file once it is in the bucket
   bool fenced = false;
-  // Gets each fallible call as it is recorded ("add 12"); anything but kOk is returned to the caller.
+  // Gets the recorded text of each call that can fail ("add 12"). If it returns another code than kOk, the
+  // call fails with that code.
   std::function<atoll::Code(const std::string &call)> fail;
 
   // ---- what tests look at ----
@@ -101,7 +103,8 @@ struct atoll_file {
   int descriptor;
 };
 
-// `used`: emitted even where a test file does not call it, so that the linker finds it before the library's.
+// `used`: the compiler emits the function even if the test file does not call it, so that the linker finds it
+// before the definition in the Rust library.
 #define ATOLL_FAKE __attribute__((used)) inline
 
 extern "C" {
@@ -119,7 +122,7 @@ ATOLL_FAKE atoll_result atoll_store_stage_file(atoll_store *store, const char *p
   const atoll_result result = store->record("stage");
   if (result.code != 0) return result;
   atoll::MutexLock lock(store->mutex);
-  const bool evict = std::exchange(store->evict_after_upload, false);  // still needed for the link
+  const bool evict = std::exchange(store->evict_after_upload, false);  // RocksDB links the local file later
   store->staged[path] = store->upload(path, "staged" + std::to_string(store->next_staged++));
   store->evict_after_upload = evict;
   return result;
@@ -265,7 +268,7 @@ ATOLL_FAKE atoll_result atoll_store_may_write(const atoll_store *store) {
   return atoll_store::answer(atoll::Code::kOk, "");
 }
 
-// The fake has no past.
+// The fake keeps no past states, so mounting one always fails.
 ATOLL_FAKE atoll_result atoll_store_mount(const atoll_store *, const char *, const char *, const char *,
                                           atoll_mount **) {
   return atoll_store::answer(atoll::Code::kInvalid, "no such moment");

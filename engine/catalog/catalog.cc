@@ -1,5 +1,5 @@
-// The catalog in memory and its changes. Bytes: record.h. Loading and repair: catalog_open.cc. What ALTERs
-// that were cut off leave: interrupted_alters.cc.
+// The catalog in memory and its changes. Format of the records: record.h. Loading and repair:
+// catalog_open.cc. Recovery from interrupted ALTERs: interrupted_alters.cc.
 #include "catalog/catalog.h"
 
 #include <rocksdb/write_batch.h>
@@ -20,14 +20,13 @@ Status no_such_table(std::string_view database, std::string_view name) {
   return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
 }
 
-// Whether the name is that of a copy, which ALTER fills with the rows of a table or of the partitions that it
-// makes anew. Source: MariaDB 10.11.18, sql/sql_table.cc (mysql_alter_table), sql/ha_partition.cc
-// (change_partitions).
+// Whether the server gives this name to the new table or partition into which an ALTER copies rows. Source:
+// MariaDB 10.11.18, sql/sql_table.cc (mysql_alter_table), sql/ha_partition.cc (change_partitions).
 bool is_copy(std::string_view name) {
   return name.starts_with("#sql-alter") || name.find("#TMP#") != std::string_view::npos;
 }
 
-// What a renamed table must remember of its old name.
+// Returns the old name that the definition of a renamed table keeps for recovery; "" for most tables.
 std::string former_name(const TableDef &table, std::string_view new_database, std::string_view new_name) {
   if (is_internal(new_name)) return table.name;
   const bool partitions = is_partition(table.name) && is_partition(new_name);
@@ -45,7 +44,8 @@ bool has_ordinal(const TableDef &table, uint16_t ordinal) {
                      [ordinal](const IndexDef &index) { return index.ordinal == ordinal; });
 }
 
-// Adds the ranges that the change of a definition leaves behind where the table is or was.
+// Adds to `doomed` the key ranges that the new definition `now` does not use any more: those of dropped
+// indexes, or the whole table if it has moved out of the shared family.
 void add_left_behind(const TableDef &former, const TableDef &now, Doomed *doomed) {
   if (!is_moved(former, now)) {
     for (const IndexDef &index : former.indexes)
@@ -56,7 +56,7 @@ void add_left_behind(const TableDef &former, const TableDef &now, Doomed *doomed
   }
 }
 
-// Returns the ranges sorted by family and start; ranges that touch become one.
+// Returns the ranges sorted by family and start. Ranges that touch or overlap are merged into one.
 std::vector<Doomed::Range> merged_ranges(const std::vector<Doomed> &all) {
   std::vector<Doomed::Range> ranges;
   for (const Doomed &doomed : all) ranges.insert(ranges.end(), doomed.ranges.begin(), doomed.ranges.end());
@@ -112,7 +112,7 @@ Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *vis
 }
 
 void Catalog::Impl::put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value) {
-  // Errors of a batch in memory (too large) come back from write().
+  // Put() on a batch in memory fails only for a key or value of 4 GiB or more. No record is that large.
   (void)batch->Put(rows->catalog_family()->handle(), key, value);
 }
 
@@ -125,18 +125,18 @@ void Catalog::Impl::put_table(rocksdb::WriteBatch *batch, const TableDef &table)
 }
 
 void Catalog::Impl::put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed) {
-  pending.reserve(pending.size() + 1);  // where it goes once it is written
+  pending.reserve(pending.size() + 1);  // so that the caller needs no memory to add `doomed` after the write
   doomed->number = meta.next_doomed++;
   put(batch, doomed_key(doomed->number), encode(*doomed));
   put(batch, meta_key(), encode(meta));
 }
 
-// Deletes the ranges, then their records. Not under change_mutex: deleting may wait for the disk, and nobody
-// else knows these ranges.
+// Deletes the ranges, then their records. It does not hold change_mutex, because deleting may wait for the
+// disk. That is safe, because no other thread deletes these ranges or writes to them.
 Status Catalog::Impl::reclaim(const std::vector<Doomed> &all) {
   for (const Doomed::Range &range : merged_ranges(all)) {
     lsm::Family *family = rows->find_family(range.family_id);
-    if (family == nullptr) continue;  // went with its family
+    if (family == nullptr) continue;  // the range was deleted when its family was dropped
     ATOLL_RETURN_IF_ERROR(families->delete_range(family, range.begin, range.end));
   }
   rocksdb::WriteBatch batch;
@@ -156,7 +156,7 @@ TablePtr Catalog::Impl::find(uint32_t table_id) const {
   return it == by_id.end() ? nullptr : it->second;
 }
 
-// `former`: the definition that is replaced, or nullptr.
+// Prepares `table` for install(). `former`: the definition that it replaces; nullptr: the table is new.
 Catalog::Impl::Arrival Catalog::Impl::arrival(const TableDef &table, const TablePtr &former) {
   Arrival arrival;
   arrival.table = std::make_shared<TableDef>(table);
@@ -186,7 +186,8 @@ void Catalog::Impl::forget(uint32_t table_id, const std::string &name) noexcept 
   ++generation;
 }
 
-// Drops a family that no table names any more. If there is no memory for that, the next opening drops it.
+// Drops a family that no table names any more. If memory runs out here, the next opening of the catalog drops
+// the family.
 void Catalog::Impl::drop_family(uint32_t family_id) noexcept {
   guarded_or_nothing([&] { families->drop_family(family_id); });
 }
@@ -227,7 +228,8 @@ Status Catalog::create(TableDef *def, bool own_family) {
   if (impl_->find(def->database, def->name)) return exists_already(def->database, def->name);
   lsm::Family *family = impl_->rows->shared_family();
   const bool own = own_family && !def->logical_only;
-  // The family comes first (CAT-2), and outside the mutex: it may wait for the bucket.
+  // The family is created before the row is written (CAT-2). change_mutex is not held for that, because
+  // create_family() may wait for the bucket.
   if (own) ATOLL_RETURN_IF_ERROR(impl_->families->create_family(def->compression, &family));
 
   Status status;
@@ -236,7 +238,8 @@ Status Catalog::create(TableDef *def, bool own_family) {
     status = impl_->find(def->database, def->name) ? exists_already(def->database, def->name)
                                                    : impl_->store_new(def, family, own);
   }
-  // After a failed write the row may be on disk all the same, so the family must stay: opening reconciles.
+  // After a failed write the row may be on disk all the same, so the family must stay. The next opening of
+  // the catalog gives the family up if no row names it.
   if (status.code() == Code::kDuplicate && own) impl_->families->drop_family(family->id());
   return status;
 }
@@ -289,7 +292,7 @@ Status Catalog::update(const std::vector<TableDef> &defs) {
   return Status::Ok();
 }
 
-// In one write.
+// Renames all the tables in one write.
 Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
   rocksdb::WriteBatch batch;
   std::vector<Arrival> renamed;
@@ -337,7 +340,7 @@ std::vector<TablePtr> Catalog::with_partitions(std::string_view database, std::s
   return tables;
 }
 
-// In one write.
+// Drops all the tables in one write.
 Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
   Doomed doomed;
   rocksdb::WriteBatch batch;
@@ -378,7 +381,8 @@ Status Catalog::truncate(std::string_view database, std::string_view name, Table
 
   const MutexLock lock(impl_->change_mutex);
   const TablePtr former = impl_->find(seen->id);
-  // The caller holds the table exclusively; should it be gone all the same, the new family must go too.
+  // The caller holds the table exclusively, so it should still be there. If it was dropped or moved all the
+  // same, the new family must be dropped too.
   if (!former || former->own_family != seen->own_family) {
     if (family != nullptr) impl_->families->drop_family(family->id());
     return no_such_table(database, name);
@@ -409,7 +413,8 @@ Status Catalog::move_to_own_family(uint32_t table_id, TablePtr *out) {
   return impl_->replace_data(former, *former, family, out);
 }
 
-// Stores `table` with new, empty data: `family` as its own, or (nullptr) a new prefix in the shared one.
+// Stores `table` with new, empty data: in the new family `family` as its own, or, if that is nullptr, under a
+// new prefix in the shared family.
 Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::Family *family,
                                    TablePtr *out) {
   Doomed doomed;
@@ -445,7 +450,8 @@ Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::
   return Status::Ok();
 }
 
-// What is being deleted stays in `pending` until it is gone: dropped_indexes() tells clones of it.
+// The ranges stay in `pending` until they are deleted, because dropped_indexes() must find them there: a
+// clone made meanwhile gets some of their entries.
 Status Catalog::reclaim() {
   std::vector<Doomed> taken;
   {

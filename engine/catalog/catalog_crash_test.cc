@@ -1,5 +1,5 @@
-// A crash between any two steps of a change: the reopened catalog holds the definition from before or from
-// after, and no litter.
+// Tests that after a crash between any two steps of a change the reopened catalog holds the old or the new
+// definition, and that no family or key range is left over.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,8 +19,9 @@ using CatalogCreateCrashTest = CatalogTest;
 
 class CatalogCrashTest : public CatalogTest, public testing::WithParamInterface<CrashCase> {};
 
-// The operation is cut before its first, second, ... step until it comes through whole. Whatever the cut, the
-// reopened catalog holds the definition from before or from after, and no litter.
+// Each round crashes one step later than the round before, until the operation completes without a crash.
+// After every crash the reopened catalog holds the old or the new definition, and no family or key range is
+// left over.
 TEST_P(CatalogCrashTest, leaves_the_old_or_the_new_definition_and_no_litter) {
   const CrashCase &tested = GetParam();
   int cut = 0;
@@ -39,7 +40,7 @@ TEST_P(CatalogCrashTest, leaves_the_old_or_the_new_definition_and_no_litter) {
     database_->crash_before_step(-1);
     const TablePtr in_memory = catalog_->find(before.id);
     reopen();
-    check_whole();  // reopening has reclaimed everything already
+    check_whole();  // reopening has already deleted the ranges that the crash left
     const TablePtr after = catalog_->find(before.id);
     if (after && *after == before) {
       EXPECT_TRUE(crashed);

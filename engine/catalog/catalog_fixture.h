@@ -1,4 +1,4 @@
-// Tests only: a catalog over a TestDatabase in a directory of its own, and what must hold in it.
+// Tests only: a catalog over a TestDatabase in a directory of its own, and a check of its invariants.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace atoll::catalog {
 class CatalogTest : public testing::Test {
  protected:
   CatalogTest() {
-    // A directory in memory, where the system has one: thousands of synced writes are not what is tested
-    // here.
+    // The directory is in memory if the system has /dev/shm, because the tests make thousands of synced
+    // writes and their durability is not tested here.
     char name[] = "/dev/shm/atoll_catalog_XXXXXX", fallback[] = "/tmp/atoll_catalog_XXXXXX";
     const char *made = ::mkdtemp(name);
     directory_ = made != nullptr ? made : ::mkdtemp(fallback);
@@ -57,7 +57,7 @@ class CatalogTest : public testing::Test {
     return table;
   }
 
-  // One row in each index of the table.
+  // Writes one entry into each index of the table.
   void fill(const TableDef &table) {
     lsm::Family *family = database_->find_family(table.family_id);
     for (const IndexDef &index : table.indexes)
@@ -82,8 +82,8 @@ class CatalogTest : public testing::Test {
     return found;
   }
 
-  // What must hold at any time once reclaim() has run: families and key prefixes are exactly those of the
-  // tables, nothing waits to be deleted.
+  // Runs reclaim(), and checks what must hold after it: the database has exactly the families of the tables,
+  // every row in the shared family has the prefix of a table, and no range waits to be deleted.
   void check_whole() {
     ASSERT_TRUE(catalog_->reclaim().ok());
     std::set<uint32_t> families;

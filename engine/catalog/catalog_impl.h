@@ -1,7 +1,7 @@
-// What Catalog hides: its state and the pieces its changes are made of.
+// The private part of Catalog: its members, and the functions that its changes are made of.
 //
-// Locks: change_mutex orders changes and is held while they are written; mutex guards the maps and is held
-// for moments only. Order: change_mutex, then mutex.
+// Locks: change_mutex puts changes in order and is held while they are written to disk. mutex guards the maps
+// and is never held during I/O. A thread that needs both takes change_mutex first.
 #pragma once
 
 #include <rocksdb/write_batch.h>
@@ -20,27 +20,27 @@ namespace atoll::catalog {
 // `database`.`name`, for messages.
 std::string qualified_name(std::string_view database, std::string_view name);
 
-// kDuplicate, for a name that a table has.
+// Returns the error kDuplicate for a new table whose name another table has.
 Status exists_already(std::string_view database, std::string_view name);
 
-// Names are file names, so '/' separates.
+// The key of a table in the maps. Names are file names and contain no '/', so it separates the two parts.
 inline std::string name_key(std::string_view database, std::string_view name) {
   std::string key(database);
   return key.append(1, '/').append(name);
 }
 
 struct Catalog::Impl {
-  // A table and what it is to be called.
+  // A table and its new name.
   struct Renaming {
     TablePtr table;
     std::string database, name;
   };
 
   // A definition that will replace an older one in the maps. All memory for that is allocated before the
-  // change is written to disk: if it ran out afterwards, the maps would contradict the disk.
+  // change is written to disk. If memory ran out after the write, the maps would contradict the disk.
   struct Arrival {
     std::shared_ptr<TableDef> table;
-    std::map<std::string, TablePtr> by_name;  // its one entry moves into Impl::by_name; by_id likewise
+    std::map<std::string, TablePtr> by_name;  // has one entry, which moves into Impl::by_name; by_id likewise
     std::map<uint32_t, TablePtr> by_id;
     std::string former_name;  // name_key; empty: there is none
   };
@@ -63,7 +63,7 @@ struct Catalog::Impl {
   std::string masked_database ATOLL_GUARDED_BY(mutex);
   uint64_t generation ATOLL_GUARDED_BY(mutex) = 1;
 
-  // *visible_from: snapshots from this sequence number on see what was written.
+  // *visible_from: snapshots with this sequence number or a larger one see what was written.
   Status write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from = nullptr);
   void put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value);
   void remove(rocksdb::WriteBatch *batch, const std::string &key);
@@ -84,7 +84,7 @@ struct Catalog::Impl {
   Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out)
       ATOLL_REQUIRES(change_mutex);
 
-  // catalog_open.cc. Nobody else has the catalog yet, so that nothing is locked.
+  // Defined in catalog_open.cc. They lock no mutex, because no other thread knows the catalog yet.
   Status load(lsm::Family *catalog) ATOLL_UNCHECKED_THREADS;
   Status load_record(std::string_view key, std::string_view value) ATOLL_UNCHECKED_THREADS;
   Status load_table(std::string_view key, std::string_view value) ATOLL_UNCHECKED_THREADS;

@@ -1,4 +1,4 @@
-// Loading the catalog, and repairing what a crash left between two steps of a change.
+// Loads the catalog, and repairs it after a crash between two steps of a change.
 #include <rocksdb/iterator.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ Status Catalog::open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<C
 Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
                      std::string *options) {
   Impl impl;
-  const SharedLock lock(impl.mutex);  // nobody else has it: for the analysis of threads
+  const SharedLock lock(impl.mutex);  // only for the static thread analysis: no other thread knows `impl`
   ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
   for (const auto &[key, table] : impl.by_name)
     if (table->database == database && !is_internal(table->name)) tables->push_back(table);
@@ -33,7 +33,7 @@ Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vecto
 
 Status Catalog::read_tables(lsm::Family *catalog, std::vector<TablePtr> *tables) {
   Impl impl;
-  const SharedLock lock(impl.mutex);  // nobody else has it: for the analysis of threads
+  const SharedLock lock(impl.mutex);  // only for the static thread analysis: no other thread knows `impl`
   ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
   for (const auto &[key, table] : impl.by_name)
     if (!table->logical_only && !is_internal(table->name)) tables->push_back(table);
@@ -106,19 +106,19 @@ Status Catalog::Impl::load_table_value(RecordKind kind, std::string_view key, st
   const std::string owner = "the table with id " + std::to_string(id);
   if (kind == RecordKind::kAutoIncrement)
     return decode_number(value, &auto_increments[id]).with("the AUTO_INCREMENT value of " + owner);
-  // Statistics are only advice: a broken record is as good as none.
+  // Statistics only help the optimizer, so a broken record is dropped and is no error.
   if (!decode_blob(value, &statistics[id]).ok()) statistics.erase(id);
   return Status::Ok();
 }
 
-// What must hold between records.
+// Checks that the records agree with each other, and with the families of the database.
 Status Catalog::Impl::check() {
   for (const auto &[id, table] : by_id) {
     const std::string name = qualified_name(table->database, table->name);
     if (id == 0 || id >= meta.next_id || table->prefix >= meta.next_id)
       return Status(Code::kCorruption, "the table " + name + " has an id or prefix that was never given out");
     if (table->logical_only) continue;
-    // Fails closed: without its family the table would look empty.
+    // Without its family the table would look empty, so the catalog refuses to open.
     if (rows->find_family(table->family_id) == nullptr)
       return Status(Code::kCorruption, "the table " + name + " lives in column family " +
                                            std::to_string(table->family_id) +
@@ -132,7 +132,8 @@ Status Catalog::Impl::check() {
   return Status::Ok();
 }
 
-// AUTO_INCREMENT values and statistics that a late transaction wrote for a table dropped meanwhile.
+// Removes AUTO_INCREMENT values and statistics of tables that the catalog does not have. They were written by
+// a transaction that committed after its table was dropped.
 void Catalog::Impl::remove_orphans(rocksdb::WriteBatch *batch) {
   const auto remove_from = [&](auto *map, RecordKind kind) {
     std::erase_if(*map, [&](const auto &entry) ATOLL_UNCHECKED_THREADS {
@@ -145,7 +146,8 @@ void Catalog::Impl::remove_orphans(rocksdb::WriteBatch *batch) {
   remove_from(&statistics, RecordKind::kStatistics);
 }
 
-// Takes indexes whose building did not finish out of their definitions and notes their ranges.
+// Removes indexes whose build did not finish from the definitions of their tables, and notes the key ranges
+// of these indexes in `pending`, so that they are deleted.
 Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
   for (auto &[id, table] : by_id) {
     const auto is_building = [](const IndexDef &index) { return index.building; };
@@ -168,9 +170,9 @@ Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
   return Status::Ok();
 }
 
-// Gives partitions their former names back when a RENAME was cut off. The server renames the partitions of a
-// table one by one, and the table as a whole last. If a crash comes in between, the server's DDL log cannot
-// rename the partitions back, because it derives their names from the name of the whole table.
+// Gives partitions their former names back when a crash interrupted a RENAME. The server renames the
+// partitions of a table one by one, and the table as a whole last. After a crash in between, the server's DDL
+// log cannot rename the partitions back, because it derives their names from the name of the whole table.
 void Catalog::Impl::put_back_partitions(rocksdb::WriteBatch *batch) {
   for (auto &[id, table] : by_id) {
     if (!is_partition(table->name) || table->former_name.empty()) continue;
@@ -200,7 +202,8 @@ Status Catalog::Impl::repair() {
   for (const auto &[id, table] : by_id)
     if (table->own_family) known.insert(table->family_id);
   families->reconcile_families([&](uint32_t id) { return known.contains(id); });
-  // What cannot be reclaimed now (bucket or disk trouble) stays noted; the background thread repeats it.
+  // Ranges that cannot be deleted now, because the bucket or the disk fails, stay in `pending`. The
+  // background thread tries again.
   if (!pending.empty() && reclaim(pending).ok()) pending.clear();
   return Status::Ok();
 }

@@ -1,5 +1,5 @@
-// The catalog over a plain RocksDB: what every operation leaves, also after a reopen. Crashes:
-// catalog_crash_test.cc.
+// Tests each operation of the catalog over a plain RocksDB, and what a reopen finds after it. Crashes are
+// tested in catalog_crash_test.cc.
 #include "catalog/catalog.h"
 
 #include <gtest/gtest.h>
@@ -102,7 +102,7 @@ TEST_F(CatalogTest, new_rows_are_readable_from_snapshots_that_see_them) {
   ASSERT_TRUE(catalog_->truncate("d", "t", &after).ok());
   EXPECT_GT(after->readable_from.number, before);
 
-  // A table that is renamed keeps its rows; a copy under an internal name was filled after it was made.
+  // A renamed table keeps its rows and its number. A copy is filled after its creation: it gets a new number.
   const uint64_t truncated_at = readable_from("t");
   fill(*after);
   ASSERT_TRUE(catalog_->rename("d", "t", "d", "#sql-backup-1-2").ok());
@@ -117,7 +117,7 @@ TEST_F(CatalogTest, new_rows_are_readable_from_snapshots_that_see_them) {
   EXPECT_GT(readable_from("p#P#p0"), before);
 
   reopen();
-  EXPECT_EQ(readable_from("t"), 0u);  // no snapshot is older than the server
+  EXPECT_EQ(readable_from("t"), 0u);  // no snapshot is older than the start of the server
 }
 
 TEST_F(CatalogTest, prefixes_given_by_truncate_clash_with_no_later_table) {
@@ -145,8 +145,8 @@ TEST_F(CatalogTest, rename_moves_and_refuses_taken_names) {
 TEST_F(CatalogTest, an_alter_cut_off_leaves_the_old_table_and_no_copy) {
   struct Case {
     const char *story;
-    std::vector<std::string> copies;                           // made by the ALTER
-    std::vector<std::pair<std::string, std::string>> renames;  // done before the crash
+    std::vector<std::string> copies;                           // tables that the ALTER has created
+    std::vector<std::pair<std::string, std::string>> renames;  // renames before the crash: old name, new name
     bool old_survives;
   };
   const Case cases[] = {
@@ -221,7 +221,7 @@ TEST_F(CatalogTest, dropped_indexes_lose_their_entries_only) {
   check_whole();
 }
 
-// DROP INDEX a, ADD INDEX a: the new one bears the old one's name and keeps its entries.
+// DROP INDEX a, ADD INDEX a: the new index has the same name. Only the entries of the old index are deleted.
 TEST_F(CatalogTest, an_index_replaced_under_its_name_keeps_the_new_entries) {
   TableDef table = create("t");
   TableDef building = table;
@@ -388,7 +388,7 @@ TEST_F(CatalogTest, tables_aside_go_with_their_database) {
   ASSERT_TRUE(catalog_->drop_database("d").ok());
   reopen();
   ASSERT_EQ(catalog_->list("").size(), 1u);
-  EXPECT_NE(catalog_->find("d", "t"), nullptr);  // what the server sees is its own to drop
+  EXPECT_NE(catalog_->find("d", "t"), nullptr);  // the server drops tables with ordinary names itself
 }
 
 TEST_F(CatalogTest, a_drop_that_cannot_reclaim_yet_succeeds_and_is_finished_later) {
@@ -455,8 +455,8 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// A server with five thousand tables must start within 5 s; the catalog's part must be small. Processor time,
-// because the machine may be busy with other tests.
+// A server with five thousand tables must start within 5 s, and the catalog may take a small part of that.
+// The test measures processor time, because the machine may be busy with other tests.
 TEST_F(CatalogTest, five_thousand_tables_open_within_a_second) {
   for (int i = 0; i < 5000; ++i) {
     TableDef table = definition("t" + std::to_string(i));

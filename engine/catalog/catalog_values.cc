@@ -1,4 +1,5 @@
-// The catalog's values that are not definitions: AUTO_INCREMENT counters, statistics, databases, side files.
+// The values of the catalog besides definitions of tables: AUTO_INCREMENT counters, statistics, databases,
+// side files, and the note that rows were masked.
 #include <algorithm>
 
 #include "catalog/catalog_impl.h"

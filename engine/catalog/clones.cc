@@ -1,4 +1,4 @@
-// Clones: places for their rows, and their definitions.
+// Clones of tables: reserves places for their rows, and stores their definitions.
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ std::vector<uint16_t> Catalog::dropped_indexes(const TableDef &table) const {
   return ordinals;
 }
 
-// If there is no memory for this, the next opening of the catalog does it.
+// Notes the places for reclaim(). If memory runs out here, the next opening of the catalog finds the records
+// that reserve() wrote, and deletes the rows.
 void Catalog::give_up(const std::vector<Place> &places) noexcept {
   guarded_or_nothing([&] {
     const MutexLock lock(impl_->change_mutex);
@@ -90,7 +91,8 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
     each.table->readable_from.number = visible_from;
     impl_->install(std::move(each));
   }
-  // As install(): nothing here needs memory.
+  // From here on nothing allocates memory, so the maps and the disk cannot come to differ: put_doomed() has
+  // reserved room in `pending`.
   if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   const ExclusiveLock values(impl_->mutex);
   impl_->auto_increments.merge(counters);

@@ -1,5 +1,6 @@
-// Goal:   definitions of clones enter the catalog together, with the values of their sources.
-// Method: a catalog over a database of its own, opened again.
+// Goal:   the definitions of several clones enter the catalog in one write. Each clone has the AUTO_INCREMENT
+//         counter and the statistics of its source.
+// Method: a catalog over a database of its own is checked, opened again and checked once more.
 #include "catalog/catalog_fixture.h"
 
 namespace atoll::catalog {

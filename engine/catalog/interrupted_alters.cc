@@ -1,4 +1,5 @@
-// Catalog::finish_interrupted_alters() and its parts.
+// Catalog::finish_interrupted_alters(), which restores or drops the tables of ALTERs that a crash
+// interrupted.
 #include "catalog/catalog_impl.h"
 
 namespace atoll::catalog {
@@ -8,11 +9,12 @@ Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *do
   const auto note = [&](const Status &status) {
     if (first_failure.ok()) first_failure = status;
   };
-  // Names come first: a table that has its name again is not dropped below.
+  // First the old tables get their names back. The second loop drops tables with internal names, so it does
+  // not drop these any more.
   for (const TablePtr &table : tables_aside(""))
     if (is_nameless(*table)) note(finish_alter(*table, fate, done));
-  // A table named #sqlx- stays: it is half of an EXCHANGE PARTITION, whose rows stand nowhere else, or was
-  // kept.
+  // A table named #sqlx- is not dropped. Either an interrupted EXCHANGE PARTITION has put it aside, and its
+  // rows are in no other table; or keep() has given it this name.
   for (const TablePtr &table : tables_aside(""))
     if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
       note(drop_aside(*table, done));
@@ -25,7 +27,8 @@ std::vector<TablePtr> Catalog::tables_aside(std::string_view database) const {
   return tables;
 }
 
-// Whether the table had another name before, which no table of the catalog has now.
+// Whether the table had an ordinary name (not an internal one) before, and no table of the catalog has that
+// name now.
 bool Catalog::is_nameless(const TableDef &table) const {
   const std::string &former = table.former_name;
   return !former.empty() && !is_internal(former) && !find(table.database, former);
@@ -33,9 +36,9 @@ bool Catalog::is_nameless(const TableDef &table) const {
 
 Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done) {
   const TablePtr now = find(table.id);
-  if (!now || now->name != table.name) return Status::Ok();  // a partition has gone with its whole
+  if (!now || now->name != table.name) return Status::Ok();  // done already, together with the whole table
   if (is_partition(table.name) && find(table.database, whole_table(table.name)))
-    return Status::Ok();  // or will
+    return Status::Ok();  // the partition is handled together with its whole table
   if (find(table.database, whole_table(table.former_name))) return put_back(table, done);
   switch (fate(table)) {
     case Fate::kPutBack:
@@ -48,7 +51,8 @@ Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, Finished
   return Status::Ok();
 }
 
-// Keeps the table under a name that neither this nor a later start touches.
+// Renames the table to #sqlx-..., a name that finish_interrupted_alters() does not drop, at this start of the
+// server or a later one.
 Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
   if (!table.name.starts_with("#sql-")) return Status::Ok();
   const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());
@@ -61,7 +65,7 @@ Status Catalog::put_back(const TableDef &table, FinishedAlters *done) {
   return rename_aside(table, table.former_name);
 }
 
-// Renames a table with its partitions, or a partition without its whole table.
+// Renames a table with all its partitions; if `table` is a partition, only that partition.
 Status Catalog::rename_aside(const TableDef &table, std::string_view name) {
   return is_partition(table.name) ? rename(table.database, table.name, table.database, name)
                                   : rename_partitioned(table.database, table.name, table.database, name);

@@ -6,8 +6,8 @@
 namespace atoll::catalog {
 namespace {
 
-constexpr size_t kWord = 4;         // everything is padded to it
-constexpr size_t kCountOffset = 8;  // behind the length in words and a checksum
+constexpr size_t kWord = 4;         // each part of the file is padded to a multiple of it
+constexpr size_t kCountOffset = 8;  // the number of partitions follows the length in words and a checksum
 constexpr size_t kEnginesOffset = 12;
 
 uint32_t word_at(std::string_view content, size_t offset) {

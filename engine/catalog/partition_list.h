@@ -1,4 +1,4 @@
-// The .par file of a partitioned table: its partitions and their engines, as the server writes it.
+// Reads the .par file that the server writes for a partitioned table: its partitions and their engines.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 namespace atoll::catalog {
 
 struct PartitionList {
-  std::vector<uint8_t> engines;    // of each partition; numbers that hold for this data directory
-  std::vector<std::string> names;  // "p0", "p0#SP#p0sp0": what follows "#P#" in the partition's file name
+  std::vector<uint8_t> engines;    // of each partition, by the engine's number in this data directory
+  std::vector<std::string> names;  // "p0", "p0#SP#p0sp0": the part of the partition's file name after "#P#"
 
   bool is_all_of(uint8_t engine) const;
-  // Whether all partitions are of engines whose numbers are the same everywhere; other engines get numbers in
-  // the order in which they are loaded.
+  // Whether all partitions are of engines that have the same number in every server. Engines that are loaded
+  // as plugins get their numbers in the order of loading.
   bool is_built_in() const;
 };
 
-// nullopt: the content is no such file, or is cut off. Format: sql/ha_partition.cc, create_handler_file().
+// nullopt: `content` is not that of a .par file, or is cut off. Format: MariaDB's sql/ha_partition.cc,
+// create_handler_file().
 std::optional<PartitionList> parse_partition_list(std::string_view content);
 
 }  // namespace atoll::catalog

@@ -7,7 +7,7 @@ namespace atoll::catalog {
 namespace {
 
 constexpr char kVersion = 1;
-constexpr char kTableVersion = 2;    // 1: without defaults
+constexpr char kTableVersion = 2;    // version 1 has no list of column defaults
 constexpr size_t kHeaderLength = 5;  // version, crc
 
 Status corrupt(const char *what) { return Status(Code::kCorruption, what); }
@@ -64,7 +64,7 @@ class Writer {
   std::string bytes_;
 };
 
-// Reads fields; after the first failure everything reads as zero and finish() tells.
+// Reads fields. After the first failure every field reads as zero or empty, and finish() returns the error.
 class Reader {
  public:
   explicit Reader(std::string_view value, char newest_version = kVersion) {
@@ -121,8 +121,8 @@ class Reader {
     rest_.remove_prefix(length);
     return value;
   }
-  // A count of elements that take at least `bytes_min` bytes each: bounded by what is left, so that a
-  // broken count cannot make us allocate.
+  // Reads the number of elements of a list. Each element takes at least `bytes_min` bytes, so a number that
+  // does not fit into the unread bytes is an error. A broken number thus cannot cause a huge allocation.
   uint32_t count(size_t bytes_min) {
     const uint32_t value = u32();
     if (value > rest_.size() / bytes_min) {

@@ -1,5 +1,5 @@
-// Tests only: what the catalog uses of the database, over one plain RocksDB that can "crash" before any of
-// the steps a change of the catalog is made of.
+// Tests only: the database as the catalog uses it, over one plain RocksDB. It can "crash" before any step of
+// a change of the catalog.
 #pragma once
 
 #include <rocksdb/utilities/transaction_db.h>
@@ -18,7 +18,7 @@
 
 namespace atoll::catalog {
 
-struct Crash {};  // thrown through the catalog: what follows never happened
+struct Crash {};  // thrown through the catalog, so that it does not run the later steps of the change
 
 class TestFamily final : public lsm::Family {
  public:
@@ -35,7 +35,7 @@ class TestFamily final : public lsm::Family {
 
 class TestDatabase final : public lsm::Rows, public lsm::Families {
  public:
-  // Opens or creates. Own families are all whose name is neither "default" nor "shared".
+  // Opens or creates the database. Each family except "default" and "shared" is the own family of a table.
   explicit TestDatabase(const std::string &path) {
     rocksdb::DBOptions options;
     options.create_if_missing = true;
@@ -64,16 +64,16 @@ class TestDatabase final : public lsm::Rows, public lsm::Families {
     delete db_;
   }
 
-  // Crashes before the n-th step from now (0 = the next); negative: never.
+  // Makes the database throw Crash before the n-th step from now (0 = the next); negative: never.
   void crash_before_step(int n) { steps_left_ = n; }
   int deletes() const { return deletes_; }
-  // What oldest_snapshot() says.
+  // The value that oldest_snapshot() returns.
   uint64_t oldest_snapshot_number = UINT64_MAX;
-  // Lets delete_range() fail, as it does without disk space.
+  // From now on delete_range() fails as if the disk were full, or no longer fails.
   void fail_deletes(bool fail) { fail_deletes_ = fail; }
 
   rocksdb::TransactionDB *db(lsm::Side) override {
-    step();  // the catalog asks for it right before it writes
+    step();  // the catalog calls db() right before each write
     return db_;
   }
   rocksdb::TransactionDB *raw() { return db_; }
@@ -81,7 +81,7 @@ class TestDatabase final : public lsm::Rows, public lsm::Families {
   lsm::Family *shared_family() override { return shared_; }
   lsm::Family *temp_family() override { return nullptr; }
 
-  // Copies the rows, which the real database shares.
+  // Copies the rows. The real database shares the table files instead.
   Status clone_family(lsm::Family *source, const lsm::Compression &compression, lsm::Family **out) override {
     ATOLL_RETURN_IF_ERROR(create_family(compression, out));
     const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions(), source->handle()));

@@ -30,8 +30,8 @@ std::string without_trailing_slash(std::string path) {
   return path;
 }
 
-// Reads a table that may be in the bucket only from front to back (copies, file checksums). `file` is a
-// GuardedReader, so no exception comes from it.
+// Reads a table file from front to back, for copies and file checksums, even when the file is only in the
+// bucket. `file` is a GuardedReader, so its functions throw no exception.
 class SequentialOverRandom final : public FSSequentialFile {
  public:
   explicit SequentialOverRandom(std::unique_ptr<FSRandomAccessFile> file) : file_(std::move(file)) {}
@@ -109,8 +109,8 @@ bool CloudFileSystem::IsInstanceOf(const std::string &name) const noexcept {
   return name == kClassName() || FileSystemWrapper::IsInstanceOf(name);
 }
 
-// Does not offer kAsyncIO, kFSPrefetch and kFSBuffer (see TableReader::Prefetch), but offers repeated reads
-// of damaged data.
+// Switches kAsyncIO, kFSPrefetch and kFSBuffer off (TableReader::Prefetch says why). Switches
+// kVerifyAndReconstructRead on, so that RocksDB repeats a read whose checksum is wrong.
 void CloudFileSystem::SupportedOps(int64_t &supported) noexcept {
   FileSystemWrapper::SupportedOps(supported);
   if (store_ == nullptr) return;
@@ -120,7 +120,7 @@ void CloudFileSystem::SupportedOps(int64_t &supported) noexcept {
   supported |= int64_t{1} << rocksdb::FSSupportedOps::kVerifyAndReconstructRead;
 }
 
-// ---- open ----------------------------------------------------------------------------------------
+// ---- opening files -------------------------------------------------------------------------------
 
 IOStatus CloudFileSystem::NewSequentialFile(const std::string &path, const FileOptions &options,
                                             std::unique_ptr<FSSequentialFile> *result,
@@ -190,7 +190,7 @@ IOStatus CloudFileSystem::NewWritableFile(const std::string &path, const FileOpt
   return status;
 }
 
-// ---- names ---------------------------------------------------------------------------------------
+// ---- looking files up ----------------------------------------------------------------------------
 
 IOStatus CloudFileSystem::FileExists(const std::string &path, const IOOptions &options,
                                      IODebugContext *debug) {
@@ -240,16 +240,16 @@ IOStatus CloudFileSystem::GetFileModificationTime(const std::string &path, const
   IOStatus status = FileSystemWrapper::GetFileModificationTime(path, options, unix_seconds, debug);
   uint64_t bytes = 0;
   if (status.ok() || !store_has(name_of(path), &bytes)) return status;
-  *unix_seconds = 0;  // in the bucket only: old
+  *unix_seconds = 0;  // the file is only in the bucket: report it as old
   return IOStatus::OK();
 }
 
-// ---- changes -------------------------------------------------------------------------------------
+// ---- deleting, renaming, linking -----------------------------------------------------------------
 
 IOStatus CloudFileSystem::DeleteFile(const std::string &path, const IOOptions &options,
                                      IODebugContext *debug) {
   const FileName name = name_of(path);
-  if (name.kind == FileKind::kShared) return IOStatus::OK();  // its own number's DeleteFile ends it
+  if (name.kind == FileKind::kShared) return IOStatus::OK();  // deleting NNNNNN.sst deletes the file
   if (name.kind == FileKind::kTable) {
     const atoll_result removed = atoll_store_remove_file(store_, name.number);
     if (bridge::to_code(removed) != Code::kNotFound) return to_io_status(removed);
@@ -271,8 +271,9 @@ IOStatus CloudFileSystem::RenameFile(const std::string &from, const std::string 
   return to_io_status(atoll_store_bind_file(store_, from.c_str(), target.number, to.c_str()));
 }
 
-// The directory is synced here, before current_set. If the rename were lost in a crash after the bucket
-// followed the new MANIFEST, the local database would be older than its own bucket (FS-2).
+// Syncs the directory before it calls current_set. Otherwise a crash could undo the rename after the bucket
+// has followed the new MANIFEST, and the local database would then be older than the database in the bucket
+// (FS-2).
 IOStatus CloudFileSystem::current_renamed(const std::string &from, const std::string &to,
                                           const IOOptions &options, IODebugContext *debug) {
   if (IOStatus status = check_may_write(store_); !status.ok()) return status;
@@ -302,7 +303,7 @@ IOStatus CloudFileSystem::LinkFile(const std::string &from, const std::string &t
   return to_io_status(atoll_store_bind_file(store_, from.c_str(), target.number, to.c_str()));
 }
 
-// A table file in the store was synced before it got there.
+// A table file that the store knows was synced before the store got it, so there is nothing to sync.
 IOStatus CloudFileSystem::SyncFile(const std::string &path, const FileOptions &file_options,
                                    const IOOptions &options, bool use_fsync, IODebugContext *debug) {
   uint64_t bytes = 0;

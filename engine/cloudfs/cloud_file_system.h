@@ -1,5 +1,5 @@
-// The file system RocksDB's main database runs on: table files live in the bucket, everything else is
-// local and the store is told when bytes of it have become durable.
+// The file system under RocksDB's main database. Table files live in the bucket. All other files are local,
+// and this file system tells the store how many bytes of a WAL or MANIFEST have become durable.
 //
 // | file            | written                      | read                        | deleted            |
 // |-----------------|------------------------------|-----------------------------|--------------------|
@@ -8,22 +8,25 @@
 // | CURRENT         | local rename; current_set    | local                       | local              |
 // | *.log (WAL)     | local; wal_* at each step    | local                       | local; wal_deleted |
 // | OPTIONS-*       | at open only, see below      | -                           | local              |
-// | shared/*.sst    | a link from it shares the object | as the table file of that number | -         |
+// | shared/*.sst    | linking it shares the object | as table file of its number | -                  |
 // | all others      | local                        | local                       | local              |
 //
 // Invariants
 //   FS-1  A table file is handed to the store (add_file, bind_file) before the MANIFEST bytes that name it
-//         are reported as synced (gate PUB-G1 starts here).
+//         are reported as synced (part of gate PUB-G1).
 //   FS-2  A MANIFEST is announced by current_set only after CURRENT names it durably.
 //   FS-3  WAL and MANIFEST lengths reported as synced never exceed what the finished fsync covered.
-//   FS-4  Once the store may not write, creating, appending to or syncing a WAL, MANIFEST or table file fails
-//         with IOFenced, which stops RocksDB for good.
+//   FS-4  When the store may not write any more, IOFenced is the result of creating a WAL, MANIFEST or table
+//         file, of appending to or syncing a WAL or MANIFEST, and of closing a table file. It stops RocksDB
+//         for good.
 //   FS-5  A fault of the network is never Corruption.
 //
-// OPTIONS files: RocksDB rewrites one, for all families, at each DDL (3 s with 5,000 families). Everything
-// they would hold is derived from family names at open (lsm/options.h), so after refuse_options_files()
-// their creation fails on purpose. RocksDB then reports an error for a DDL that has succeeded, which
-// lsm/families.cc knows; during open it would give up, hence the switch.
+// OPTIONS files: at each DDL, RocksDB writes a new one with the options of all column families, which takes
+// 3 s with 5,000 families. Atoll needs none, because it derives the options from the names of the families at
+// open (lsm/options.h). So the creation of OPTIONS files fails on purpose after refuse_options_files().
+// RocksDB then reports an error for a DDL that has succeeded; lsm/families.cc finds out that the DDL has
+// succeeded. The refusal starts only after open, because RocksDB does not open a database when an OPTIONS
+// file fails.
 #pragma once
 
 #include <rocksdb/file_system.h>
@@ -39,8 +42,8 @@
 
 namespace atoll::cloudfs {
 
-// While an object of this class lives, its thread may write OPTIONS files: without them, RocksDB's import of
-// a family gives up.
+// While an object of this class lives, the thread that made it may write OPTIONS files. RocksDB's import of a
+// column family fails without them.
 class OptionsFilesAllowed {
  public:
   OptionsFilesAllowed();
@@ -56,9 +59,9 @@ class CloudFileSystem : public rocksdb::FileSystemWrapper {
   CloudFileSystem(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
                   atoll_store *store);
 
-  // Hands to the store the table files in `directory` that it does not know: finished, and perhaps named
-  // by the local MANIFEST, when the process died before they were queued. Call before RocksDB opens.
-  // Errors: as atoll_store_add_file.
+  // Hands to the store the table files in `directory` that the store does not know. Such files exist when the
+  // process died after it wrote a table file and before it queued the upload; the local MANIFEST may name
+  // them. Call before RocksDB opens. Errors: as atoll_store_add_file.
   Status adopt_local_tables();
 
   void refuse_options_files() { refuse_options_files_.store(true, std::memory_order_relaxed); }

@@ -1,6 +1,6 @@
-// Goal:   the store hears the right things in the right order, and RocksDB sees files that are only in the
-//         bucket as if they were local.
-// Method: the file system alone over the fake object layer; RocksDB on top of it is tested in lsm/.
+// Goal:   the file system tells the store about each change of a file in the right order, and RocksDB can use
+//         table files that are only in the bucket as if they were local.
+// Method: the file system alone over the fake object layer. Tests with RocksDB on top are in lsm/.
 #include "cloudfs/cloud_file_system.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST(IoStatusTest, each_code_makes_rocksdb_react_rightly) {
   EXPECT_FALSE(to_io_status(unknown).ok());
 }
 
-// The call can be repeated also when there is no memory for the text of the status.
+// A status for "no memory" is retryable, also when there is no memory for the text of the status.
 TEST(IoStatusTest, a_call_that_finds_no_memory_can_be_repeated) {
   for (const int texts : {0, 1}) {
     const IOStatus status = guarded_io([&]() -> IOStatus {
@@ -213,7 +213,7 @@ TEST_F(CloudFileSystemTest, a_read_after_a_bad_checksum_goes_past_the_cache) {
 
 TEST_F(CloudFileSystemTest, a_scan_is_fetched_ahead_and_random_reads_are_not) {
   constexpr size_t kRead = 256 * 1024;
-  // The file has a byte more than is read, because a read of the end would have to find a footer there.
+  // The file is one byte longer than all reads, because TableReader wants a footer at the end of the file.
   write_table("000007.sst", std::string(64 * kRead + 1, 'x'));
   std::unique_ptr<FSRandomAccessFile> file;
   ASSERT_TRUE(files_.NewRandomAccessFile(path("000007.sst"), FileOptions(), &file, nullptr).ok());

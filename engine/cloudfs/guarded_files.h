@@ -1,6 +1,6 @@
-// The border between RocksDB and this folder: RocksDB gets classes that are derived from the files and the
-// file system of this folder and let no exception through (rule BORDER-1). They override each virtual
-// function that is not noexcept; `make check` compares.
+// The border between RocksDB and this folder (rule BORDER-1). RocksDB gets the classes below. They derive
+// from this folder's file classes and file system, and return an IOStatus in place of an exception. They
+// override each virtual function that is not noexcept; `make check` verifies that none is missing.
 #pragma once
 
 #include <utility>

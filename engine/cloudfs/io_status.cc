@@ -10,7 +10,8 @@ rocksdb::IOStatus retryable(rocksdb::IOStatus status) {
   return status;
 }
 
-// It has no text: RocksDB gives a status either this sub-code or a text, and a text needs memory.
+// The status for "no memory". It has no message, because RocksDB gives a status either this sub-code or a
+// message, and a message needs memory.
 rocksdb::IOStatus no_memory() noexcept {
   return retryable(rocksdb::IOStatus::IOError(rocksdb::Status::kMemoryLimit));
 }

@@ -11,14 +11,14 @@ namespace atoll::cloudfs {
 namespace {
 
 constexpr uint64_t kStepBytes = 256 << 10;
-// When a sync covers more bytes, its own cost hardly shows, and the zeros would double what is written.
+// When a sync covers more bytes than this, zeros save little of its cost but double the bytes written.
 constexpr uint64_t kSyncBytesMax = 1 << 10;
-constexpr uint64_t kUnsyncedBytesMax = 64 << 10;  // nobody syncs at all
-constexpr uint64_t kSmoothing = 16;               // syncs
+constexpr uint64_t kUnsyncedBytesMax = 64 << 10;  // with more unsynced bytes: commits do not sync the log
+constexpr uint64_t kSmoothing = 16;               // number of syncs in the moving average
 
-// What one write of zeros writes. A larger one makes larger units of the page cache (folios), which the
-// kernel counts as written as a whole, in /proc/PID/io and towards its limits, for each commit that changes a
-// few bytes of one.
+// The zeros of one write: one page. A larger write makes the page cache use larger units (folios). When a
+// commit then changes a few bytes of a folio, the kernel counts the whole folio as written, in /proc/PID/io
+// and towards its limits.
 const std::array<char, 4 << 10> kZeros{};
 
 bool write_zeros(int descriptor, uint64_t from, uint64_t end) {

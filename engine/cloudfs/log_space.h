@@ -1,11 +1,15 @@
-// Zeros written ahead of the end of a log, so that a commit changes the file's bytes and not its size.
+// Writes zeros behind the end of a WAL file in advance. A commit then overwrites zeros and does not change
+// the file's size.
 //
-// A sync of a file that has grown writes its inode as well, and one into space that was only reserved changes
-// the map of the file: two more writes to the device for each commit of one row (a third of the CPU of such a
-// commit, where a device is reached through a hypervisor). After a crash the log ends with zeros; RocksDB's
-// recovery skips them as records without a type, and whatever copies the log copies them too.
+// When a commit makes the file longer, its sync also writes the file's inode. Reserving space without writing
+// (fallocate) does not help, because a sync of bytes in such space also writes the file's extent map. Either
+// way each commit of one row costs two more writes to the device. They take a third of the CPU time of such a
+// commit where the device is reached through a hypervisor.
 //
-// Threads: as the log's writer.
+// After a crash the log ends with zeros. RocksDB's recovery skips them as records without a type. A copy of
+// the log has the zeros, too.
+//
+// Threads: one at a time (WalWriter holds a mutex).
 #pragma once
 
 #include <cstddef>
@@ -23,13 +27,13 @@ class LogSpace {
   LogSpace(const LogSpace &) = delete;
   LogSpace &operator=(const LogSpace &) = delete;
 
-  // Before `bytes` are appended to a log of `length` bytes: writes zeros behind them, if commits are small
-  // enough to gain by it and there are no zeros yet. A failure is no error: the log grows as it would
-  // without.
+  // Call before `bytes` bytes are appended to a log of `length` bytes. Writes zeros behind the place of these
+  // bytes, if no zeros are left there and if syncs are small enough to gain from zeros. When writing zeros
+  // fails, that is no error: each append then makes the file longer.
   void prepare(uint64_t length, size_t bytes);
-  // Notes that a sync of the log begins, at this length.
+  // Notes that a sync of the log begins while the log has `length` bytes.
   void synced(uint64_t length);
-  // Cuts the zeros off. The log gets no more bytes.
+  // Truncates the file to `length` bytes, which removes the zeros. Call when the log gets no more bytes.
   void cut(uint64_t length);
 
  private:
@@ -38,9 +42,9 @@ class LogSpace {
   const std::string path_;
   int descriptor_ = -1;
   bool failed_ = false;
-  uint64_t zeros_end_ = 0;  // zeros, or bytes written over them, up to here
+  uint64_t zeros_end_ = 0;  // end of the zeros, or of the records that overwrote them, in the file
   uint64_t synced_ = 0;
-  uint64_t sync_bytes_ = 0;  // of one sync, lately
+  uint64_t sync_bytes_ = 0;  // bytes per sync, a moving average
 };
 
 }  // namespace atoll::cloudfs

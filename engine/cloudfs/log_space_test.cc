@@ -1,6 +1,7 @@
-// Goal:   zeros behind the end of a log cost no commit: they come only where commits are small, go when the
-//         log is closed, and what stands before them is recovered.
-// Method: the file's size after each step; then a RocksDB whose log gets zeros, as after a crash.
+// Goal:   LogSpace writes zeros behind the end of a log only while commits are small, and removes them when
+//         the log is closed. RocksDB recovers every commit from a log that ends with zeros.
+// Method: the test looks at the file's size after each step. Then RocksDB opens a database whose log the test
+//         has lengthened with zeros, as after a crash.
 #include "cloudfs/log_space.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ class LogSpaceTest : public ::testing::Test {
   }
   ~LogSpaceTest() override { fs::remove_all(root_); }
 
-  // Appends `bytes` to the log as its writer does.
+  // Appends `bytes` bytes to the log in the same steps as WalWriter.
   void append(LogSpace *space, std::fstream *log, size_t bytes) {
     space->prepare(length_, bytes);
     log->seekp(static_cast<std::streamoff>(length_));
@@ -85,7 +86,7 @@ TEST_F(LogSpaceTest, ALogThatEndsWithZerosIsRecoveredWhole) {
   for (int i = 0; i < 500; ++i)
     ASSERT_TRUE(database->Put(synced, "key" + std::to_string(i), std::string(i, 'v')).ok());
 
-  for (const int torn : {0, 1, 50}) {  // bytes of the last record that did not reach the disk
+  for (const int torn : {0, 1, 50}) {  // how many bytes of the last record did not reach the disk
     const fs::path copy = root_ / ("copy" + std::to_string(torn));
     fs::copy(original, copy);
     for (const auto &entry : fs::directory_iterator(copy)) {

@@ -1,5 +1,6 @@
-// The file system under a state of the past (lsm/past/): table files are read through its mount, all others
-// lie in its directory. So do table files that RocksDB writes while it opens a state for a visitor.
+// The file system under a past state of the database (lsm/past/). Table files are read from the bucket
+// through `mount`. All other files lie in the state's local directory, and so do the table files that RocksDB
+// writes while a visitor (a program that does not own the database) opens the state.
 #pragma once
 
 #include <rocksdb/file_system.h>
@@ -18,7 +19,7 @@ namespace atoll::cloudfs {
 // RocksDB gets the GuardedPastFiles below. Threads: any.
 class PastFiles : public rocksdb::FileSystemWrapper {
  public:
-  // `mount` must live longer.
+  // `mount` must outlive this object.
   PastFiles(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
             const atoll_mount *mount);
 
@@ -36,12 +37,14 @@ class PastFiles : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
                                 rocksdb::IODebugContext *debug) override;
 
-  // Whether RocksDB has written the table file `number` here. A mount may have another file of that number,
-  // which its MANIFEST does not name: a root holds also files that were finished after its MANIFEST was read.
+  // Whether RocksDB has written table file `number` into the local directory. The mount may have a different
+  // file of that number, which the state's MANIFEST does not name, because a root also lists files that were
+  // finished after its MANIFEST was read.
   bool is_written(uint64_t number) const;
 
  private:
-  // Finds the table file that `path` names. False: it is no table file of the mount.
+  // Sets the number and the size of the table file that `path` names. False: the mount has no such table
+  // file, or RocksDB has written it into the local directory.
   bool find(const std::string &path, uint64_t *number, uint64_t *bytes) const;
 
   const std::string directory_;
@@ -50,7 +53,7 @@ class PastFiles : public rocksdb::FileSystemWrapper {
   std::set<uint64_t> written_ ATOLL_GUARDED_BY(mutex_);  // numbers of table files
 };
 
-// Rule BORDER-1.
+// The class that RocksDB gets. It returns an IOStatus in place of an exception (rule BORDER-1).
 class GuardedPastFiles final : public PastFiles {
  public:
   using PastFiles::PastFiles;

@@ -1,9 +1,9 @@
-// The footer of a table file, checked before RocksDB trusts it.
+// Checks the footer of a table file before RocksDB reads it.
 //
-// RocksDB reads files of many versions. It believes a footer of an older version, or one that says that the
-// file has no checksums, without a checksum: a forged file of 54 bytes makes RocksDB ask for a terabyte of
-// memory, which ends the server. Atoll writes one kind of footer (lsm/options.cc), so no other is let
-// through.
+// RocksDB reads files of many versions. It trusts a footer without a checksum when the footer has an older
+// version or says that the file has no checksums. So a forged file of 54 bytes can make RocksDB ask for a
+// terabyte of memory, which ends the server. Atoll writes one kind of footer (lsm/options.cc), so it refuses
+// all others.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace atoll::cloudfs {
 
 constexpr size_t kTableFooterBytes = 53;
 
-// Why `footer` cannot be that of a table file of `file_bytes` that Atoll wrote; nullptr: it can, and the
-// metaindex block that it names is inside the file. RocksDB checks the footer's checksum. Requires: `footer`
-// has kTableFooterBytes.
+// Returns why `footer` cannot be the footer of a table file of `file_bytes` bytes that Atoll wrote. Returns
+// nullptr if it can be, and if the metaindex block that it names fits into the file. The footer's checksum is
+// not verified here, because RocksDB verifies it. Requires: `footer` has kTableFooterBytes.
 const char *problem_of_footer(std::string_view footer, uint64_t file_bytes);
 
 }  // namespace atoll::cloudfs

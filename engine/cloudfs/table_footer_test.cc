@@ -1,7 +1,7 @@
-// Goal:   a table file whose footer is damaged or forged is Corruption; it neither ends the process nor is
-//         believed.
-// Method: files with chosen footers in the fake bucket, opened by RocksDB's own reader through the file
-//         system.
+// Goal:   RocksDB reports a table file with a damaged or forged footer as Corruption. Such a file does not
+//         end the process.
+// Method: the test puts files with chosen footers into the fake bucket. RocksDB's own reader opens them
+//         through the file system.
 #include "cloudfs/table_footer.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class TableFooterTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // What RocksDB says of a table file with these bytes.
+  // The status with which RocksDB opens and verifies a table file of these bytes.
   rocksdb::Status opened(const std::string &bytes) {
     const std::string path = (root_ / "given.sst").string();
     std::ofstream(path, std::ios::binary) << bytes;
@@ -77,13 +77,15 @@ class TableFooterTest : public ::testing::Test {
   uint64_t number_ = 0;
 };
 
-// A footer of format version 5, whose index block has a terabyte. Footers of that version have no checksum.
+// A file with a footer of format version 5, which has no checksum. The footer names a metaindex block of a
+// terabyte.
 std::string forged_file() {
   std::string bytes(1 + kTableFooterBytes, '\0');
   char *const footer = bytes.data() + 1;
   footer[0] = rocksdb::kCRC32c;
   const char terabyte[] = {'\x80', '\x80', '\x80', '\x80', '\x80', '\x20'};
-  std::copy(std::begin(terabyte), std::end(terabyte), footer + 2);  // behind the offset 0
+  std::copy(std::begin(terabyte), std::end(terabyte),
+            footer + 2);  // the size of the block; its offset, which is 0, stands before
   store_le<uint32_t>(footer + 41, 5);
   store_le<uint64_t>(footer + 45, 0x88e241b785f4cff7);
   return bytes;

@@ -21,10 +21,10 @@ using rocksdb::Slice;
 
 namespace {
 
-// Point reads are one block; only larger reads belong to scans and compactions.
+// A point read asks for one block, which is smaller than this. Larger reads belong to scans and compactions.
 constexpr size_t kScanReadBytesMin = 64 * 1024;
-// Window fetched ahead of a scan: four of RocksDB's largest reads (1 MiB in options.cc) keep a
-// 100 ms bucket at about 40 MB/s per scan; parallel scans multiply that.
+// How far ahead of a scan the store fetches: four of RocksDB's largest reads (1 MiB in options.cc). With
+// 100 ms per request to the bucket, this gives about 40 MB/s per scan; parallel scans multiply it.
 constexpr uint64_t kAheadBytes = 4 * 1024 * 1024;
 
 }  // namespace
@@ -40,7 +40,8 @@ IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &opti
   if (length >= kScanReadBytesMin) read_ahead(offset, length);
   IOStatus status = read(offset, length, options.verify_and_reconstruct_read, result, scratch);
   if (!status.ok() || problem_of(offset, *result) == nullptr) return status;
-  // A copy that was damaged on this machine is healed like every other block.
+  // Perhaps only the copy on this machine is damaged, so fetch the bytes from the bucket again, as for any
+  // block with a wrong checksum.
   status = read(offset, length, /*refetch=*/true, result, scratch);
   const char *problem = status.ok() ? problem_of(offset, *result) : nullptr;
   if (problem == nullptr) return status;
@@ -51,8 +52,9 @@ IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &opti
 
 IOStatus TableReader::read(uint64_t offset, size_t length, bool refetch, Slice *result, char *scratch) const {
   uint64_t bytes = 0;
-  // RocksDB reads the end of a file when it opens it, with a mutex held for which others wait. A scan whose
-  // last read reaches the end holds no such mutex, but is taken for an opening too.
+  // RocksDB reads the end of a table file when it opens the file. It then holds a mutex for which other
+  // statements wait. A scan's last read also reaches the end; it holds no such mutex but is treated like an
+  // open, too.
   std::optional<MakeWayScope> opening;
   if (offset + length >= file_bytes_) opening.emplace();
   const atoll_result answer = atoll_file_read(file_, offset, length, scratch, &bytes, refetch ? 1 : 0);
@@ -96,8 +98,8 @@ void TableReader::read_ahead(uint64_t offset, size_t length) const {
   uint64_t until = 0;
   {
     MutexLock lock(streams_mutex_);
-    // Of several streams that this read could continue, the longest one is the scan; the others were single
-    // reads.
+    // This read may continue several streams. The stream with the most reads is the scan; the others were
+    // single reads.
     auto stream = streams_.end();
     for (auto each = streams_.begin(); each != streams_.end(); ++each) {
       if (each->run == 0 || each->next != offset) continue;
@@ -111,7 +113,7 @@ void TableReader::read_ahead(uint64_t offset, size_t length) const {
     if (++stream->run < 2) return;
     from = std::max(stream->next, stream->fetched);
     until = std::min(stream->next + kAheadBytes, file_bytes_);
-    if (until < from + kAheadBytes / 2 && until < file_bytes_) return;  // ask in big pieces
+    if (until < from + kAheadBytes / 2 && until < file_bytes_) return;  // wait until a larger request is due
     if (until <= from) return;
     stream->fetched = until;
   }

@@ -1,4 +1,5 @@
-// Reads a table file through the store: local file, then part cache, then bucket.
+// Reads a table file through the store, which takes the bytes from the local file, the part cache or the
+// bucket, in this order.
 #pragma once
 
 #include <rocksdb/file_system.h>
@@ -15,19 +16,20 @@ namespace atoll::cloudfs {
 // Threads: any; RocksDB shares one reader among all its threads.
 class TableReader : public rocksdb::FSRandomAccessFile {
  public:
-  // `number`: the file's, for messages.
+  // `number`: the file's number, for error messages.
   TableReader(atoll_file *file, uint64_t number, uint64_t file_bytes);
   ~TableReader() override;
 
-  // Errors: Corruption also when the read ends with a footer that Atoll cannot have written (table_footer.h),
-  // even after the store has read it again from the bucket.
+  // Errors: Corruption also when the bytes read end with a footer that Atoll cannot have written
+  // (table_footer.h), even after the store has fetched them from the bucket again.
   rocksdb::IOStatus Read(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
                          rocksdb::Slice *result, char *scratch,
                          rocksdb::IODebugContext *debug) const override;
   rocksdb::IOStatus MultiRead(rocksdb::FSReadRequest *requests, size_t count,
                               const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
-  // Returns NotSupported on purpose: RocksDB then fetches the tail of a table (footer, index, filter) in one
-  // read and scans in big reads of its own, each one request, instead of asking block by block.
+  // Returns NotSupported on purpose. RocksDB then fetches the tail of a table (footer, index, filter) in one
+  // read, and scans with large reads of its own. Each of these reads is one request to the bucket; with
+  // Prefetch, RocksDB would ask block by block.
   rocksdb::IOStatus Prefetch(uint64_t offset, size_t length, const rocksdb::IOOptions &options,
                              rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus GetFileSize(uint64_t *result) noexcept override;
@@ -36,16 +38,16 @@ class TableReader : public rocksdb::FSRandomAccessFile {
   void read_ahead(uint64_t offset, size_t length) const;
   rocksdb::IOStatus read(uint64_t offset, size_t length, bool refetch, rocksdb::Slice *result,
                          char *scratch) const;
-  // Why `bytes`, read from `offset` on, do not end with a footer; nullptr: they do, or they do not reach the
-  // footer.
+  // Returns what is wrong with the footer at the end of `bytes`, which were read from `offset` on. Returns
+  // nullptr if the footer is right, or if `bytes` do not contain the file's footer.
   const char *problem_of(uint64_t offset, const rocksdb::Slice &bytes) const;
 
-  // Where a few concurrent scans have got to, so that each one's next window is on its way while RocksDB
-  // decompresses the current one.
+  // The position of one scan. The reader remembers a few concurrent scans, so that the store fetches each
+  // scan's next window while RocksDB decompresses the current one.
   struct Stream {
     uint64_t next = 0;     // where the scan's next read starts
-    uint64_t fetched = 0;  // requested up to here
-    uint32_t run = 0;      // sequential reads seen
+    uint64_t fetched = 0;  // offset up to which the store was asked to prefetch
+    uint32_t run = 0;      // number of sequential reads so far
   };
   static constexpr size_t kStreams = 8;
 

@@ -92,8 +92,9 @@ IOStatus LogWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
 
 namespace {
 
-// After a failed sync nobody knows what is on disk, and other transactions may have seen commits that the
-// sync should have covered. Neither a retry nor more space tells; only the next start finds out.
+// Makes a failed sync final. Nobody knows which bytes are on disk then, and other transactions may have read
+// commits that the sync should have made durable. A retry or more disk space cannot tell what is on disk;
+// only recovery at the next start finds out.
 IOStatus final_failure(const IOStatus &status) {
   if (status.ok() || status.subcode() == IOStatus::SubCode::kIOFenced) return status;
   return IOStatus::IOError("syncing the log failed; restart the server: " + status.ToString());

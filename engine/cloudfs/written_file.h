@@ -1,6 +1,6 @@
-// The files RocksDB writes and the store must hear about: table files, MANIFESTs, WALs. All are plain
-// local files; these wrappers only tell the store what has become durable, after it has. RocksDB gets them
-// within the GuardedWriter of guarded_files.h.
+// Wrappers of the files that RocksDB writes and that the store must know about: table files, MANIFESTs, WALs.
+// All of them are plain local files. A wrapper tells the store which bytes are durable, after they have
+// become durable. RocksDB gets a wrapper inside the GuardedWriter of guarded_files.h.
 #pragma once
 
 #include <rocksdb/file_system.h>
@@ -17,8 +17,8 @@
 
 namespace atoll::cloudfs {
 
-// A table file: handed to the store when RocksDB closes it, always synced before. A file that is dropped
-// without Close() was abandoned and is never handed over.
+// A table file. Close() syncs it if necessary and then hands it to the store. When RocksDB destroys a file
+// without Close(), RocksDB has abandoned the file, and the store never gets it.
 class TableWriter : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   TableWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number,
@@ -31,7 +31,7 @@ class TableWriter : public rocksdb::FSWritableFileOwnerWrapper {
                            rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus Sync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
-  // Blocks: while the upload backlog is over its limit, which is how RocksDB's own write stall starts.
+  // Blocks while the upload backlog is over its limit. RocksDB's own write stall starts in this way.
   rocksdb::IOStatus Close(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
 
  private:
@@ -42,8 +42,8 @@ class TableWriter : public rocksdb::FSWritableFileOwnerWrapper {
   bool closed_ = false;
 };
 
-// Counts appended bytes and reports what a sync has covered. Append and Sync may run at the same time (a
-// WAL), so the length is taken before the sync starts.
+// A WAL or MANIFEST. Counts the appended bytes, and tells the store how many of them a sync has covered.
+// Append and Sync of a WAL may run at the same time, so Sync reads the length before it starts.
 class LogWriter : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   LogWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number);
@@ -100,7 +100,7 @@ class WalWriter : public LogWriter {
   void note_synced();
   void note_closed();
   bool closed_ = false;
-  Mutex space_mutex_;  // Append and Sync may run at the same time
+  Mutex space_mutex_;  // because Append and Sync may run at the same time
   LogSpace space_ ATOLL_GUARDED_BY(space_mutex_);
 };
 

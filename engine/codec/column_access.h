@@ -1,5 +1,5 @@
-// Reads and writes one column of a record (see row_codec.h). Shared by the row and the key codec; not
-// for use outside this folder.
+// Functions that read and write one column of a record (see row_codec.h). The row codec and the key codec
+// share them; do not use them outside this folder.
 #pragma once
 
 #include <cstdint>
@@ -68,8 +68,8 @@ inline std::string_view column_bytes(const Column &column, const uint8_t *record
   return {};
 }
 
-// Gives a NULL column the bytes that the server expects there, or else those of an empty value, so that equal
-// rows are equal records.
+// Fills the field of a NULL column: with `null_bytes`, which the server expects, or else with an empty value.
+// So equal rows are equal records.
 inline void clear_column(const Column &column, uint8_t *record) {
   uint8_t *field = record + column.record_offset;
   if (!column.null_bytes.empty()) {

@@ -13,10 +13,11 @@ namespace {
 
 constexpr char kNullMarker = 0x00;
 constexpr char kValueMarker = 0x01;
-constexpr size_t kStackWeights = 4096;      // a weight buffer that covers nearly every key part
-constexpr uint32_t kCharacterBytesMax = 4;  // Source: MY_CS_MBMAXLEN of every usable set, MariaDB 10.11
+constexpr size_t kStackWeights = 4096;      // bytes on the stack; enough for nearly every key part
+constexpr uint32_t kCharacterBytesMax = 4;  // most bytes of a character. Source: MY_CS_MBMAXLEN of every
+                                            // usable set, MariaDB 10.11
 
-// Memory for weights: on the stack unless a text is unusually long.
+// Memory for the weights of one text: on the stack, or on the heap when the text is unusually long.
 class WeightBuffer {
  public:
   explicit WeightBuffer(size_t bytes) : size_(std::max(bytes, kStackWeights)) {
@@ -62,7 +63,8 @@ void store_number(const KeyPart &part, const uint8_t *field, uint8_t *to) {
 
 }  // namespace
 
-// Collations of several levels that do not give them one by one are padded to the column's length.
+// True for PAD SPACE collations of several levels that cannot give the levels one by one. They pad a text to
+// the length of its column before they make the weights.
 bool keys_depend_on_length(const Collation &collation) {
   return collation.pad_space() && !collation.single_level() && collation.level_count() == 0;
 }
@@ -84,7 +86,7 @@ KeyCodec::Plan KeyCodec::plan_of(const KeyPart &part) {
   }
   plan.shape = Shape::kBinaryGroups;
   const bool blob = part.source.kind == ColumnKind::kBlob;
-  if (plan.decodable && blob) plan.unpack = Unpack::kOriginal;  // a blob's bytes need a place to stand
+  if (plan.decodable && blob) plan.unpack = Unpack::kOriginal;  // the decoded blob points into `unpack`
   if (part.kind == KeyKind::kText) plan_text(part, &plan);
   return plan;
 }

@@ -42,7 +42,7 @@ uint32_t float_from_ordered(uint32_t ordered) { return ordered & kSign32 ? order
 
 void append_binary_groups(std::string_view bytes, std::string *out) {
   const size_t groups = bytes.empty() ? 1 : (bytes.size() + kBinaryGroup - 1) / kBinaryGroup;
-  uint8_t *to = grow(out, groups * (kBinaryGroup + 1));  // zero-filled
+  uint8_t *to = grow(out, groups * (kBinaryGroup + 1));  // grow() fills with zeros
   const uint8_t *from = as_bytes(bytes);
   size_t left = bytes.size();
   for (; left > kBinaryGroup; left -= kBinaryGroup) {
@@ -83,8 +83,9 @@ size_t length_without_spaces(std::string_view weights, std::string_view space) {
 
 namespace {
 
-// Says for any place in a text how the text from there on compares with an endless run of spaces. Looks at
-// each weight once however many groups ask, so that a text of many spaces costs no more than another.
+// Compares the rest of a text, from any place on, with an endless run of spaces. Remembers how far it has
+// looked: each weight is looked at once although each group asks, so a text of many spaces is as fast as any
+// other.
 class RestOf {
  public:
   RestOf(std::string_view weights, std::string_view space) : weights_(weights), space_(space) {}

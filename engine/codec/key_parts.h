@@ -1,8 +1,9 @@
 // The encodings of single key values, tables K-* of docs/internals/formats.md. Private to KeyCodec.
 //
-// Every function writes or reads the ascending form. `invert` is 0x00 for that and 0xFF for a descending
-// part; readers undo it byte by byte, writers leave it to invert_bytes() on the finished part.
-// Readers never touch memory outside the view they are given and return false or 0 on bad bytes.
+// Writers write the ascending form. The caller turns a finished part into its descending form by
+// invert_bytes(). Readers XOR each byte with `invert`, which is 0x00 for an ascending and 0xFF for a
+// descending part. Readers never touch memory outside the view they are given. skip_binary_groups() and
+// skip_padded_groups() return 0 on bad bytes; the other readers require bytes that these two have accepted.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,8 @@ namespace atoll::codec {
 
 // --- Numbers -----------------------------------------------------------------------------------------
 
-// The bits of an IEEE number rearranged so that unsigned order is numeric order; -0.0 becomes 0.0 and
-// every NaN one value above infinity.
+// Rearranges the bits of an IEEE number so that unsigned order is numeric order. -0.0 becomes 0.0, and every
+// NaN becomes one value above infinity.
 uint64_t ordered_double(uint64_t bits);
 uint64_t double_from_ordered(uint64_t ordered);
 uint32_t ordered_float(uint32_t bits);
@@ -29,14 +30,15 @@ inline constexpr size_t kBinaryGroup = 8;
 inline constexpr uint8_t kMoreGroups = 9;
 
 void append_binary_groups(std::string_view bytes, std::string *out);
-// The bytes all groups at `key` take, 0 if they are cut or wrong.
+// The length of all groups at the start of `key`; 0 if a group is cut off or malformed.
 size_t skip_binary_groups(std::string_view key, uint8_t invert);
-// The length of the value in `groups`, which is what skip_binary_groups() measured.
+// The length of the value in `groups`, which are as many bytes as skip_binary_groups() has returned.
 size_t binary_groups_length(std::string_view groups, uint8_t invert);
 
 // --- Padded groups (FMT-K5): `group` weight bytes, filled with spaces, then a Rest --------------------
 
-// How all that follows a group compares with an endless run of spaces.
+// How the text behind a group compares with an endless run of spaces: less, equal or greater. After
+// kRestEnds, no other group follows.
 enum Rest : uint8_t { kRestLess = 1, kRestEnds = 2, kRestGreater = 3 };
 
 // Weight bytes in one group: the multiple of the space's weight length that is nearest to `wanted`.
@@ -53,7 +55,7 @@ void append_padded_groups(std::string_view weights, std::string_view space, size
 size_t skip_padded_groups(std::string_view key, size_t group, uint8_t invert);
 size_t padded_groups_length(std::string_view groups, std::string_view space, uint8_t invert);
 
-// --- Both --------------------------------------------------------------------------------------------
+// --- Binary and padded groups ------------------------------------------------------------------------
 
 // Copies the first `length` value bytes out of groups of `group` bytes.
 void copy_groups(std::string_view groups, size_t group, uint8_t invert, size_t length, uint8_t *to);

@@ -1,4 +1,4 @@
-// Keys as people read them. Made for lists of locks: short code, not speed.
+// Shows keys as text for people. Made for lists of locks, so the code is short and not fast.
 #include <algorithm>
 
 #include "base/bytes.h"

@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kReferenceBytes = 1 + 8 + 4;
 constexpr size_t kNumberBytes = 4;
-// The bytes that a record can have at most: 4 GiB in each of two columns is beyond what the server sends in
-// one statement.
+// The most bytes that a row can have. It allows for two columns of 4 GiB, which is more than the server can
+// send in one statement.
 constexpr uint64_t kRowBytesMax = 8ull << 30;
 
 Status damaged() {
@@ -35,8 +35,9 @@ Status decode(std::string_view stored, LargeRow *row) {
   return row->bytes > 0 && row->bytes <= kRowBytesMax ? Status::Ok() : damaged();
 }
 
-// prefix | ordinal 0 | the rest of the row's key: its index and its parts, of which none is the start of
-// another.
+// The start consists of: prefix | ordinal 0 | the row's key without its prefix, so the ordinal and parts of
+// the primary key. No row's start is the beginning of another row's start, because no primary key begins with
+// another one.
 std::string row_pieces_start(std::string_view primary_key) {
   std::string start(primary_key.substr(0, kKeyPrefixLength));
   start.push_back(static_cast<char>(kRowPiecesOrdinal >> 8));

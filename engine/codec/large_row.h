@@ -1,13 +1,14 @@
-// Rows that are too large to be one value: the bytes of the packed row stand in pieces under keys of their
-// own, and under the row's key stands a reference to them. Table FMT-R4 of docs/internals/formats-rows.md.
+// Stores rows that are too large to be one value. The bytes of the packed row are cut into pieces, each under
+// a key of its own. The value under the row's key is a reference to the pieces. Table FMT-R4 of
+// docs/internals/formats-rows.md.
 //
-// One value is held in memory several times on its way (a write set, a block of a table file, its compressed
-// form); pieces pass one by one. The pieces belong to the row: a transaction that has locked the row may read
-// and write them.
+// Reason: memory holds several copies of a value while it is written (in a write set, in a block of a table
+// file, in the compressed block). Pieces pass one by one, so only the pieces are held several times. Pieces
+// have no locks of their own: a transaction that has locked the row may read and write the row's pieces.
 //
 // Invariants
-//   ROW-4  A reference is never taken for a packed row. Pieces other than exactly those that the reference
-//          was made for are corruption.
+//   ROW-4  A reference is never taken for a packed row. If the pieces are not exactly those for which the
+//          reference was made, this is corruption.
 // Tests: large_row_test.cc, tests/sql/test_huge.py.
 #pragma once
 
@@ -25,16 +26,16 @@ namespace atoll::codec {
 inline constexpr size_t kLargeRowBytes = 4 << 20;
 // Four pieces fit into a block of a write set's memory, which is 1 MiB.
 inline constexpr size_t kRowPieceBytes = 255 << 10;
-// Stands in a key where the ordinal of an index stands; the ordinals of indexes begin with 1.
+// Stands in the key of a piece in place of an index ordinal. The ordinals of indexes begin with 1.
 inline constexpr uint16_t kRowPiecesOrdinal = 0;
 
-// The first byte of a reference to a large row; in the first byte of a packed row, bit 1 is never set (table
-// FMT-R1).
+// The first byte of a reference to a large row. It differs from the first byte of a packed row, in which bit
+// 1 is never set (table FMT-R1).
 inline constexpr char kLargeRowReference = 2;
 
 struct LargeRow {
-  uint64_t bytes = 0;     // of the packed row
-  uint32_t checksum = 0;  // of all of them
+  uint64_t bytes = 0;     // length of the packed row
+  uint32_t checksum = 0;  // of all bytes of the packed row
 
   uint64_t piece_count() const { return (bytes + kRowPieceBytes - 1) / kRowPieceBytes; }
 };
@@ -47,14 +48,15 @@ std::string encode(const LargeRow &row);
 // Errors: kCorruption.
 Status decode(std::string_view stored, LargeRow *row);
 
-// What the keys of all pieces of one row begin with; `primary_key` is the row's whole key.
+// The start that the keys of all pieces of one row have in common. `primary_key` is the row's whole key.
 std::string row_pieces_start(std::string_view primary_key);
 // The key of one piece; `start` is row_pieces_start().
 std::string row_piece_key(std::string_view start, uint64_t number);
 // The inverse: from the key of a piece, the whole key of the row that it belongs to.
 std::string row_key_of(std::string_view piece_key);
 
-// Cuts bytes that come in parts into pieces, all but the last of kRowPieceBytes.
+// Takes the bytes of a row in parts of any length and cuts them into pieces. Each piece except the last has
+// kRowPieceBytes.
 class RowCutter {
  public:
   // Calls write(piece) -> Status for each piece that is full.
@@ -79,16 +81,18 @@ class RowCutter {
   std::string piece_;
 };
 
-// Puts a row together from its pieces. `out` must live as long as this and holds the row at the end.
+// Puts a row together from its pieces. `out` must outlive this object; after finish() it holds the packed
+// row.
 class RowJoiner {
  public:
   RowJoiner(const LargeRow &row, std::string_view primary_key, std::string *out);
   // The keys of all pieces lie in [start(), end()).
   const std::string &start() const { return start_; }
   std::string end() const;
-  // The next piece in key order. Errors: kCorruption.
+  // Appends the next piece. The caller adds the pieces in key order. Errors: kCorruption.
   Status add(std::string_view key, std::string_view piece);
-  // Checks that the row is complete; `checksum` is that of *out. Errors: kCorruption.
+  // Checks that the row is complete. `checksum`: the checksum of *out, computed by the caller. Errors:
+  // kCorruption.
   Status finish(uint32_t checksum) const;
 
  private:

@@ -1,6 +1,6 @@
-// Goal:   a row in pieces comes back as it was, and nothing else is taken for it (ROW-4).
-// Method: lengths around the borders of pieces, parts of all sizes; every piece left out, cut, doubled or
-// changed.
+// Goal:   the pieces of a large row give the same row back, and wrong pieces are corruption (ROW-4).
+// Method: rows with lengths around a multiple of the piece length, added in parts of several lengths. In
+//         other rows, each piece in turn is left out, cut, doubled or changed.
 #include "codec/large_row.h"
 
 #include <gtest/gtest.h>
@@ -112,8 +112,8 @@ TEST(LargeRow, other_pieces_than_its_own_are_corruption) {
   }
 }
 
-// The keys of a row's pieces lie before those of the table's indexes, and not between the pieces of another
-// row.
+// In key order, a row's pieces come before the entries of the table's indexes, and no other row's piece lies
+// between them.
 TEST(LargeRow, its_pieces_lie_together_and_in_order) {
   const std::string other = std::string("\0\0\0\5\0\1", 6) + "kez";
   const std::string start = row_pieces_start(kPrimaryKey);

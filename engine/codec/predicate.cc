@@ -19,7 +19,8 @@ constexpr Truth opposite(Truth truth) {
   return truth_of(truth == Truth::kFalse);
 }
 
-// What all conditions here have in common: they are evaluated without a Status.
+// Base class of all conditions in this file. They implement try_evaluate(), which builds no Status;
+// evaluate() makes a Status of its result.
 class RowTest : public Predicate {
  public:
   Status evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const final {
@@ -29,7 +30,7 @@ class RowTest : public Predicate {
   }
 };
 
-// Less, equal, greater, or (NaN) none of them.
+// The result of a comparison. kNone: one of the values is NaN, so none of less, equal and greater holds.
 enum class Order : int8_t { kLess = -1, kEqual = 0, kGreater = 1, kNone = 2 };
 
 template <typename T>
@@ -60,7 +61,7 @@ bool holds(CompareOp op, Order order) {
   return false;
 }
 
-// The values that stored integers are turned into before they are compared. Requires: 1 to 8 bytes.
+// These functions turn a stored integer of 1 to 8 bytes into the number that is compared.
 uint64_t unsigned_from(std::string_view bytes) { return load_le_bytes(as_bytes(bytes), bytes.size()); }
 
 int64_t signed_from(std::string_view bytes) {
@@ -70,7 +71,8 @@ int64_t signed_from(std::string_view bytes) {
 
 bool integer_width(std::string_view bytes) { return bytes.size() - 1 < 8; }
 
-// How stored bytes compare with a constant; *order is set unless the bytes have a wrong length.
+// Compares stored bytes with a constant. False: the bytes have a wrong length for the constant's type, and
+// *order is not set.
 bool order_against(std::string_view bytes, const Operand &constant, Order *order) {
   switch (constant.as) {
     case CompareAs::kSignedInteger:
@@ -117,7 +119,7 @@ Order order_of_constants(const Operand &a, const Operand &b) {
   return Order::kNone;
 }
 
-// column OP integer, as one test of a range: begin <= value <= end, or its opposite.
+// The condition `column OP integer` as one test of a range: begin <= value <= end, or its opposite.
 template <typename Integer>
 class IntegerRange final : public RowTest {
  public:
@@ -176,7 +178,7 @@ class IntegerRange final : public RowTest {
   Truth null_is_;
 };
 
-// column OP constant
+// The condition `column OP constant`, for a constant that is NULL or not an integer.
 class Compare final : public RowTest {
  public:
   Compare(size_t column, CompareOp op, Operand constant)
@@ -202,7 +204,8 @@ class Compare final : public RowTest {
   Operand constant_;
 };
 
-// column IN (constants), all compared in the same way and held in ascending order.
+// The condition `column IN (constants)`. All constants are compared in the same way, and are sorted for a
+// binary search.
 class InList final : public RowTest {
  public:
   InList(size_t column, std::vector<Operand> constants, bool negated) : column_(column), negated_(negated) {
@@ -234,7 +237,7 @@ class InList final : public RowTest {
   }
 
  private:
-  // False: the bytes have a wrong length.
+  // Returns false if the bytes have a wrong length.
   bool contains(std::string_view bytes, bool *found) const {
     if (sorted_.empty()) return true;
     if (as_ == CompareAs::kSignedInteger || as_ == CompareAs::kUnsignedInteger) {

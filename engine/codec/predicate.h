@@ -1,7 +1,7 @@
 // Conditions evaluated on packed rows, without unpacking them. Pure; a Predicate is immutable and may
 // be used by many threads at once.
 //
-// Conditions have three values: a row passes only if the result is kTrue.
+// A condition has one of three values: a row passes only if the result is kTrue.
 #pragma once
 
 #include <memory>
@@ -28,7 +28,7 @@ enum class CompareOp : uint8_t {
 // How the column's packed bytes are to be compared with a constant.
 enum class CompareAs : uint8_t { kSignedInteger, kUnsignedInteger, kFloat, kDouble, kMemcmp, kText };
 
-struct Operand {  // the constant side; same representation as the column's packed bytes
+struct Operand {  // the constant that a column is compared with, in the form of the column's packed bytes
   CompareAs as = CompareAs::kMemcmp;
   bool is_null = false;
   int64_t signed_value = 0;
@@ -41,7 +41,8 @@ struct Operand {  // the constant side; same representation as the column's pack
 class Predicate {
  public:
   virtual ~Predicate() = default;
-  // Errors: kCorruption.
+  // Errors: kCorruption; kBug if the catalog lacks a default or the past form of the column, or if the
+  // constant does not fit the column's type.
   virtual Status evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const = 0;
   // As evaluate(), without building a Status: kOk, kCorruption or kBug. For scans.
   virtual Code try_evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const noexcept {

@@ -1,6 +1,6 @@
-// Goal:   a condition on a packed row has the truth that SQL gives it on the values.
-// Method: random conditions and rows from a printed seed against an evaluation on values with explicit
-//         three-valued tables; damaged rows.
+// Goal:   a condition on a packed row has the truth value that SQL gives to it on the row's values.
+// Method: random conditions and rows from a printed seed. The expected truth is computed from the values with
+//         explicit three-valued tables. Also damaged rows.
 #include "codec/predicate.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ class Conditions {
   }
 
  private:
-  // The value of the row itself is a frequent constant, so that equality happens.
+  // A constant is often the value of the row itself, so that equality happens.
   Record constant() { return random_.one_in(3) ? row_ : random_record(random_, index_); }
 
   Condition compare() {
@@ -167,7 +167,7 @@ Index random_columns(Random &random) {
   Index index = random_index(random);
   for (KeyPart &part : index.parts) {
     part.prefix_length = part.prefix_characters = 0;
-    part.filled_with_spaces = false;  // conditions compare texts, not columns
+    part.filled_with_spaces = false;  // conditions compare the texts without these spaces
   }
   return index;
 }

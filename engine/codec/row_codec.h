@@ -1,6 +1,6 @@
-// Rows <-> bytes. Pure: no THD, no RocksDB, no clock.
+// Converts rows to bytes and back. Pure: no THD, no RocksDB, no clock.
 //
-// A record is MariaDB's in-memory row (TABLE::record); a packed row is what stands in a key's value.
+// A record is MariaDB's row in memory (TABLE::record). A packed row is the value stored under a row's key.
 // The layout of a packed row is table FMT-R1 of docs/internals/formats.md:
 //
 //   header   1 byte   bit 0: var offsets are 4 bytes instead of 2; other bits 0
@@ -10,7 +10,7 @@
 //   offsets  end of each variable column within the variable section, 2 or 4 bytes each
 //   variable the bytes of the variable columns
 //
-// so that a predicate can be evaluated without unpacking the row.
+// With this layout a predicate can be evaluated without unpacking the row.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace atoll::codec {
 
-// How a column's bytes stand in a record.
+// How a record holds a column's bytes.
 enum class ColumnKind : uint8_t {
   kFixed = 0,    // `length` bytes, copied as they are
   kVarchar = 1,  // length prefix of `length_bytes`, then data
@@ -41,12 +41,13 @@ struct Column {
   uint8_t pad_byte = ' ';      // kChar
   int32_t null_offset = -1;    // byte of the record that holds the null bit; -1: NOT NULL
   uint8_t null_mask = 0;
-  // What the record's field holds while the column is NULL; empty: no value, zeros or padding. The server
-  // compares these bytes when it decides whether an UPDATE changes a row.
+  // The bytes that the record's field holds while the column is NULL. Empty: the field then holds an empty
+  // value, which is zeros or padding. The server compares these bytes when it decides whether an UPDATE
+  // changes a row.
   std::string null_bytes = {};
 };
 
-// A column as an earlier schema version knew it; enough to find its bytes in an old row.
+// A column as it was in an earlier schema version: what is needed to find the column's bytes in an old row.
 struct PastColumn {
   uint32_t id = 0;
   ColumnKind kind = ColumnKind::kFixed;
@@ -54,8 +55,8 @@ struct PastColumn {
   bool nullable = false;
 };
 
-// The value that rows older than a column have for it: the default at the moment when the column was added. A
-// later change of the default does not affect it.
+// A column's value in rows that are older than the column: the column's default at the moment when the column
+// was added. A later change of the default does not change this value.
 struct ColumnDefault {
   uint32_t id = 0;
   bool null = true;
@@ -63,15 +64,16 @@ struct ColumnDefault {
   bool operator==(const ColumnDefault &) const = default;
 };
 
-// One column of a packed row, found without unpacking.
+// The value of one column of a packed row, found without unpacking the row.
 struct PackedValue {
-  bool present = false;  // false: NULL. A column that an old row does not have: see RowCodec::find()
+  bool present = false;  // false: NULL. For a column that an old row lacks, see RowCodec::find()
   std::string_view bytes;
 };
 
 class RowCodec {
  public:
-  // `defaults`: those of columns that were added when the table already had rows; others are ignored.
+  // `defaults`: the defaults of columns that were added when the table already had rows. Defaults of columns
+  // that are not in `columns` are ignored.
   RowCodec(uint32_t schema_version, std::vector<Column> columns,
            const std::vector<ColumnDefault> &defaults = {});
 
@@ -84,21 +86,21 @@ class RowCodec {
   // Appends the packed row to `out`.
   void pack(const uint8_t *record, std::string *out) const;
 
-  // Gives the bytes of pack() in parts: `head`, then all of `variable`, which points into the record and what
-  // it points to.
+  // Gives the bytes of pack() in several parts: first `head`, then each element of `variable`. The elements
+  // point into the record and into the blobs that the record points to.
   void pack_in_parts(const uint8_t *record, std::string *head, std::vector<std::string_view> *variable) const;
-  // Whether a row of this table, of whatever version, may have more than `bytes` bytes in its columns.
+  // Whether a row of this table, of any schema version, may have more than `bytes` bytes in its columns.
   bool may_exceed(size_t bytes) const;
   // Whether the row's variable columns have more than `bytes` bytes.
   bool exceeds(const uint8_t *record, size_t bytes) const;
 
   // Writes the wanted columns (their indexes; nullptr = all) and their null bits into `record`. Blob columns
-  // point into `packed`, which the caller keeps alive, or into this codec (defaults). Errors: kCorruption,
-  // kBug (the catalog lacks a default or the past form of a column).
+  // point into `packed`, which the caller keeps alive, or into this codec if the value is a default. Errors:
+  // kCorruption, kBug (the catalog lacks a default or the past form of a column).
   Status unpack(std::string_view packed, const std::vector<uint32_t> *wanted, uint8_t *record) const;
 
-  // Finds one column in a packed row, at the cost of a few loads for rows of the current version.
-  // For older rows a missing column yields its default. Errors: kCorruption.
+  // Finds one column in a packed row. This costs a few loads if the row has the current version. A column
+  // that an old row lacks yields its default. Errors: as unpack().
   Status find(std::string_view packed, size_t column_index, PackedValue *out) const;
 
   // As find(), without building a Status: kOk, kCorruption or kBug. For code that runs once per row.
@@ -121,7 +123,7 @@ class RowCodec {
   uint32_t pack_variable(const uint8_t *record, bool wide, uint8_t *start, const Take &take) const;
 
   std::vector<Column> columns_;
-  std::vector<std::optional<ColumnDefault>> defaults_;  // by column
+  std::vector<std::optional<ColumnDefault>> defaults_;  // one per column; no value: the column has no default
   RowLayout current_;
   std::vector<RowLayout> past_;  // by ascending version
 };

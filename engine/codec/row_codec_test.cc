@@ -1,7 +1,7 @@
-// Goal:   a row comes back as it went in, whatever its columns and the version it was written with, and
-//         no stored bytes make the codec read outside them.
-// Method: random tables and records from a printed seed (ATOLL_TEST_SEED repeats it), golden bytes,
-//         every truncation and random bit flips on memory of exact size.
+// Goal:   unpacking gives the same row that was packed, for all kinds of columns and for rows of older schema
+//         versions. The codec never reads outside the stored bytes, whatever they are.
+// Method: random tables and records from a printed seed (ATOLL_TEST_SEED repeats it), golden bytes, every
+//         truncation and random bit flips in memory of exactly the row's size.
 #include "codec/row_codec.h"
 
 #include <gtest/gtest.h>
@@ -148,7 +148,7 @@ TEST(RowCodec, null_columns_leave_no_trace_of_old_values) {
                c = table.add(padded_char(9), true);
   const Column d = table.add(blob(2), true);
   const RowCodec codec = codec_for(table);
-  Record first(table, 0xFF), second(table, 0x00);  // a blob pointer of 0xFF.. must not be followed
+  Record first(table, 0xFF), second(table, 0x00);  // the codec must not follow a NULL blob's pointer 0xFF..
   for (Record *record : {&first, &second})
     for (const Column &column : {a, b, c, d}) record->set_null_value(column);
   EXPECT_EQ(packed(codec, first), packed(codec, second));
@@ -166,7 +166,7 @@ TEST(RowCodec, null_columns_come_back_with_the_bytes_the_server_expects) {
   ASSERT_TRUE(codec.unpack(packed(codec, record), nullptr, back.data()).ok());
   EXPECT_EQ(std::string(reinterpret_cast<const char *>(back.data()) + a.record_offset, 4), wanted.null_bytes);
 
-  // The same holds for rows that are older than the column.
+  // A NULL default gives these bytes as well, in a row that is older than the column.
   RowCodec later(2, table.columns(), {ColumnDefault{a.id}});
   later.add_past_version(1, {});
   const RowCodec earlier(1, {});
@@ -194,7 +194,8 @@ TEST(RowCodec, rows_of_past_versions_get_defaults_for_what_they_lack) {
     }
     RowCodec codec(7, now.columns(), values);
 
-    // The past: some of the columns in another order, and some that were dropped since.
+    // The older form of the table: some of the columns in another order, and some that have been dropped
+    // since.
     std::vector<Column> past_columns;
     for (const Column &c : now.columns())
       if (!random.one_in(3)) past_columns.push_back(c);
@@ -260,7 +261,7 @@ TEST(RowCodec, unknown_versions_and_changed_forms_are_errors) {
   EXPECT_EQ(Code::kBug, codec.find(old_row, 0, &value).code());
 }
 
-// What an instant ALTER may do to a column of variable length: it grows, or becomes a blob.
+// An instant ALTER makes a column of variable length longer, or turns it into a blob.
 TEST(RowCodec, rows_written_before_a_column_grew_are_read_with_its_new_form) {
   Table before, after;
   const Column code = before.add(padded_char(4), true), name = before.add(varchar(9), false);

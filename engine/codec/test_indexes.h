@@ -1,5 +1,5 @@
-// Random indexes over random tables, and the order SQL gives their entries, computed without keys.
-// For the tests of this folder; not part of the engine.
+// Makes random indexes over random tables, and computes the SQL order of their entries from the values,
+// without keys. For the tests of this folder; not part of the engine.
 #pragma once
 
 #include <cmath>
@@ -141,14 +141,14 @@ inline int64_t signed_number(std::string_view bytes) {
   return number;
 }
 
-// The part of a text that is compared: its prefix, or all of it with the spaces that fill the column.
+// The text that is compared: the indexed prefix, or the whole text with the spaces that fill a CHAR column.
 inline std::string compared_text(const KeyPart &part, std::string_view text) {
   std::string compared(text.substr(0, part.prefix_characters ? part.prefix_characters : text.npos));
   if (part.filled_with_spaces) compared.resize(part.characters_max, ' ');
   return compared;
 }
 
-// The order of two values of a part by SQL rules, without NULL and DESC.
+// The order of two values of a part by SQL rules. Neither value is NULL; DESC is ignored.
 inline int order_of_values(const KeyPart &part, std::string_view a, std::string_view b) {
   switch (part.kind) {
     case KeyKind::kUnsigned:

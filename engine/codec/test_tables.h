@@ -23,7 +23,7 @@ class Random {
   uint64_t below(uint64_t end) { return engine_() % end; }
   bool one_in(uint64_t n) { return below(n) == 0; }
   uint64_t bits() { return engine_(); }
-  // Bytes of a small alphabet, so that equal prefixes and paddings are common.
+  // Returns random bytes of a small alphabet, so that equal prefixes and trailing spaces are common.
   std::string text(size_t length_max, std::string_view alphabet) {
     std::string text;
     for (size_t left = below(length_max + 1); left > 0; --left) text += alphabet[below(alphabet.size())];
@@ -45,13 +45,13 @@ inline uint64_t seed_of_this_run() {
 struct ToyOptions {
   size_t width = 1;  // bytes of one weight
   bool pad_space = true;
-  bool byte_order = false;  // weights are the bytes; otherwise case is ignored
-  int levels = 1;           // 2: case decides among equals
-  bool by_level = false;    // 2 levels: gives the codec the weights of each; the second one always pads
+  bool byte_order = false;  // weights are the bytes; otherwise letters compare without case
+  int levels = 1;           // 2: the second level compares the case of letters
+  bool by_level = false;    // with 2 levels: the codec gets the weights of each level; the second always pads
 };
 
-// Weights: \x01 is ignorable (none), every other byte one weight. All compare() results are computed on
-// numbers, independently of the byte strings.
+// A collation for tests. \x01 has no weight (except in byte order), every other byte has one weight.
+// compare() compares weights as numbers, independently of the byte strings that the codec gets.
 class ToyCollation final : public Collation {
  public:
   explicit ToyCollation(ToyOptions options) : options_(options) { space_ = bytes_of({weight_of(' ')}); }
@@ -98,7 +98,7 @@ class ToyCollation final : public Collation {
     const uint32_t byte = static_cast<uint8_t>(c);
     if (options_.byte_order) return byte;
     const uint32_t upper = c >= 'a' && c <= 'z' ? byte - 32 : byte;
-    return options_.width == 1 ? upper : upper * 7 + 3;  // high and low bytes both differ
+    return options_.width == 1 ? upper : upper * 7 + 3;  // so that weights differ in high and in low bytes
   }
   static char case_of(char c) { return c >= 'a' && c <= 'z' ? 3 : 2; }
   bool ignorable(char c) const { return c == '\x01' && !options_.byte_order; }
@@ -188,7 +188,7 @@ class Table {
  private:
   static constexpr size_t kNullBytes = 16;
   std::vector<Column> columns_;
-  size_t null_bits_ = 1;  // bit 0 is the server's
+  size_t null_bits_ = 1;  // the server uses bit 0
   size_t fields_length_ = 0;
 };
 
@@ -203,7 +203,7 @@ inline Column blob(uint8_t length_bytes) {
 }
 inline Column padded_char(uint32_t length) { return {.kind = ColumnKind::kChar, .length = length}; }
 
-// A record and the memory its blobs point to.
+// A record that owns the memory its blob columns point to.
 class Record {
  public:
   explicit Record(const Table &table, uint8_t filler = 0xA5) : bytes_(table.record_length(), filler) {
@@ -240,13 +240,13 @@ class Record {
   std::vector<std::shared_ptr<const std::string>> blobs_;  // shared by copies of the record
 };
 
-// "NULL" or the value's bytes, for comparing columns of two records.
+// "NULL", or the value's bytes in quotes, for comparing columns of two records.
 inline std::string shown(const Column &column, const uint8_t *record) {
   if (is_null(column, record)) return "NULL";
   return "'" + std::string(column_bytes(column, record)) + "'";
 }
 
-// The same bytes in memory of exactly their size, so that a sanitizer sees any read beyond them.
+// A copy of some bytes in memory of exactly their size, so that a sanitizer reports any read beyond them.
 class ExactCopy {
  public:
   explicit ExactCopy(std::string_view bytes) : size_(bytes.size()), bytes_(new char[bytes.size()]) {

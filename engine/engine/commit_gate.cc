@@ -13,14 +13,16 @@
 namespace atoll::engine {
 namespace {
 
-// KILL is looked at this often while waiting.
+// The time between two checks for KILL, while a statement waits for the bucket.
 constexpr uint32_t kSliceMs = 500;
-// The time between two looks whether the upload backlog has room: commits go on this soon after it has.
+// The time between two checks whether the upload backlog has room. Waiting commits go on at most this long
+// after it has room again.
 constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
 
 }  // namespace
 
-// Written for the person who sees it: how far behind, what limits it, why.
+// Returns an error for the user: what happened, how far the bucket is behind, and the last error of the
+// bucket.
 Status CommitGate::lag_message(const char *what_happened) const {
   atoll_store_stats stats{};
   atoll_store_get_stats(store_, &stats);
@@ -31,7 +33,8 @@ Status CommitGate::lag_message(const char *what_happened) const {
                                         (last_error.empty() ? "" : ". Last error: " + last_error));
 }
 
-// Calls `wait` in slices until it succeeds, fails for good, times out or the connection is killed.
+// Calls `wait` again and again, each time for at most kSliceMs, until it succeeds or fails with another error
+// than kUnavailable, atoll_lag_wait_timeout has passed, or the connection is killed.
 Status CommitGate::wait_in_slices(const std::function<atoll_result(uint32_t timeout_ms)> &wait) const {
   const auto start = std::chrono::steady_clock::now();
   const std::chrono::milliseconds limit(settings_->lag_wait_timeout_s * 1000);
@@ -52,7 +55,7 @@ Status CommitGate::publish_all() const {
 }
 
 Status CommitGate::before_commit(bool is_spilled) const {
-  // The loop is seldom entered: otherwise a commit costs one atomic load here.
+  // The backlog is rarely full. While it is not, a commit costs only one atomic load here.
   while (atoll_store_is_backlog_full(store_) != 0 && (is_spilled || rows_->holds_writers_back())) {
     if (is_interrupted()) return Status(Code::kInterrupted, "");
     std::this_thread::sleep_for(kBacklogInterval);
@@ -75,19 +78,20 @@ void CommitGate::note_commit(const lsm::CommitMark &mark) const {
 }
 
 Status CommitGate::after_ddl() const {
-  // The catalog's writes are synced: on local disk the statement is complete.
+  // The catalog's writes are synced, so with atoll_durability=local the statement is complete.
   if (settings_->durability == ATOLL_DURABILITY_LOCAL) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(rows_->sync_wal().with("syncing the log"));
   const uint64_t position = atoll_store_wal_position(store_);
   if (settings_->durability == ATOLL_DURABILITY_SYNC) {
-    // Families and ingested files are edits of the MANIFEST, beside the log: wait for the root that has them.
+    // New column families and ingested files are recorded in the MANIFEST, not in the log. So this waits also
+    // for the root that has these records.
     return wait_in_slices(
         [&](uint32_t timeout_ms) { return atoll_store_wait_shipped(store_, position, timeout_ms); });
   }
   const Status status = after_commit(position);
   if (status.code() != Code::kUnavailable && status.code() != Code::kInterrupted) return status;
-  // The statement is done, and its parts (of an ALTER, say) must not be undone one by one because the bucket
-  // is slow. It counts in the lag: the commits that follow wait.
+  // The statement is done. Its steps (those of an ALTER, for example) must not be undone one by one because
+  // the bucket is slow. Their bytes count in the lag, so the commits that follow wait for the bucket.
   log_warning(status.message());
   warn_(status.message());
   return Status::Ok();

@@ -1,5 +1,5 @@
-// What a commit and a DDL statement wait for: the bucket, as far as atoll_durability says. Every writer that
-// must be acknowledged passes here; how far the bucket is behind is known to crates/objstore
+// Makes commits and DDL statements wait for the bucket, as far as atoll_durability demands. Every write that
+// the server acknowledges passes through here. How far the bucket is behind is measured in crates/objstore
 // (protocol/wal/lag.rs).
 //
 // Threads: any.
@@ -19,30 +19,31 @@ namespace atoll::engine {
 
 class CommitGate {
  public:
-  // Gets a warning about the statement of the calling thread.
+  // Receives a warning for the statement of the calling thread.
   using Warn = std::function<void(const std::string &message)>;
 
-  // All arguments outlive the gate.
+  // All pointers must stay valid for as long as the gate exists.
   CommitGate(atoll_store *store, lsm::Rows *rows, const Settings *settings, Warn warn)
       : store_(store), rows_(rows), settings_(settings), warn_(std::move(warn)) {}
 
-  // Called before a transaction is written. When the upload backlog has no room for finished files, RocksDB
-  // may hold writers back, and KILL cannot end that wait. So the transaction waits here instead, where KILL
-  // can. `is_spilled`: it waits whenever the backlog has no room, otherwise only while RocksDB holds writers
-  // back. Errors: kInterrupted, the statement was killed.
+  // Called before a transaction is written to the log. When the upload backlog has no room for finished
+  // files, RocksDB may hold writers back, and KILL cannot end that wait. So the transaction waits here
+  // instead, where KILL ends the wait. `is_spilled`: the transaction waits whenever the backlog has no room;
+  // otherwise it waits only while RocksDB holds writers back. Errors: kInterrupted, the statement was killed.
   Status before_commit(bool is_spilled) const;
-  // Blocks while the bucket lags too much (atoll_durability); called after each commit with its position.
-  // Errors: kUnavailable (the commit is local, but the bucket did not catch up within
-  // atoll_lag_wait_timeout), kInterrupted (KILL while waiting), kFenced.
+  // Called after each commit with its position in the log. Blocks while the bucket lags more than
+  // atoll_durability allows. Errors: kUnavailable (the commit is on local disk, but the bucket did not catch
+  // up within atoll_lag_wait_timeout), kInterrupted (KILL while waiting), kFenced.
   Status after_commit(uint64_t wal_position) const;
-  // Notes a commit that is in the log: a root in the bucket says which commits were the newest when it was
-  // made.
+  // Notes the newest commit that is in the log. A root in the bucket says which commits were the newest when
+  // the root was made.
   void note_commit(const lsm::CommitMark &mark) const;
-  // DDL is published before it returns (gate PUB-G8), bounded by the lag settings. With async, a bucket that
-  // does not catch up is a warning: the statement is done, and the commits after it wait. Errors: with sync,
-  // as after_commit(); else kFenced.
+  // Called when a DDL statement is done. With sync, waits until the bucket has its changes (gate PUB-G8), but
+  // not longer than atoll_lag_wait_timeout. With async, waits as a commit does, and a bucket that does not
+  // catch up causes only a warning: the statement is done, and the commits after it wait. Errors: with sync,
+  // as after_commit(); otherwise only kFenced.
   Status after_ddl() const;
-  // Waits until everything that is local is in the bucket, whatever atoll_durability says. Errors: as
+  // Waits until the bucket has everything that is on local disk, whatever atoll_durability says. Errors: as
   // after_commit().
   Status publish_all() const;
 

@@ -1,4 +1,4 @@
-// Opening and closing, in order: store, database, transactions, catalog.
+// Opens the store, the database, the transactions and the catalog, in this order, and closes them.
 #include "engine/engine.h"
 
 #include <sys/statvfs.h>
@@ -15,15 +15,16 @@
 namespace atoll::engine {
 namespace {
 
-// The time for publishing at shutdown. Together with what surrounds it, a shutdown ends within 10 s however
-// the bucket behaves; what is not published then is on local disk.
+// The time for publishing at shutdown. With this limit, all steps of a shutdown together end within 10 s,
+// however the bucket behaves. What is not published by then stays on local disk.
 constexpr uint32_t kCloseTimeoutMs = 4000;
 
-// A transaction keeps its writes in memory until it commits. A quarter of the memory, at least 1 GiB: enough
-// for ten million small rows, and a clear error before the server is killed for lack of memory.
+// The most bytes of memory for the uncommitted writes of one transaction: a quarter of the memory, at least 1
+// GiB. That is enough for ten million small rows. A larger transaction fails with a clear error before the
+// system would kill the server for lack of memory.
 uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
 
-// Logs what a failed step of closing means for the data.
+// Logs what the failure of a step of closing means for the data.
 void log_close(const Status &status, const char *step) {
   if (status.ok()) return;
   if (status.code() == Code::kFenced)
@@ -32,7 +33,8 @@ void log_close(const Status &status, const char *step) {
   log_warning(std::string(step) + ": " + status.message());
 }
 
-// The part cache must leave room for everything else on its disk.
+// Returns the size of the part cache: `wanted`, but at most half of the disk, because other files need room
+// there too.
 uint64_t fitting_bytes(uint64_t wanted, const std::string &base_dir, bool is_local_bucket) {
   struct statvfs disk {};
   if (is_local_bucket || ::statvfs(base_dir.c_str(), &disk) != 0) return wanted;
@@ -48,7 +50,7 @@ int wish_of_this_thread() {
   return must_make_way() ? ATOLL_WISH_MAKE_WAY : ATOLL_WISH_GO_ON;
 }
 
-// Lets `config` point to the texts of `start`, which must live as long as `config` is used.
+// Sets pointers in `config` to the texts of `start`, which must exist for as long as `config` is used.
 void name_bucket(const StartSettings &start, atoll_store_config *config) {
   config->url = start.url.c_str();
   config->endpoint = start.endpoint.c_str();
@@ -60,8 +62,8 @@ void name_bucket(const StartSettings &start, atoll_store_config *config) {
   config->addressing = start.addressing.c_str();
   config->sse = start.sse.c_str();
   config->sse_kms_key_id = start.sse_kms_key_id.c_str();
-  // A bucket in the data directory moves with it, and no two servers run on one data directory: there is no
-  // other owner to wait for.
+  // A bucket in the data directory belongs to the server that runs on this directory. No two servers run on
+  // one data directory, so there is no other owner to wait for.
   config->take_over = start.take_over || !start.bucket_beside_databases().empty() ? 1 : 0;
 }
 
@@ -131,7 +133,7 @@ Status Engine::open_database(const std::string &base_dir) {
   return catalog::Catalog::open(database_.get(), database_.get(), &catalog_);
 }
 
-// Bounded by kCloseTimeoutMs plus the flush of memtables to local disk.
+// Takes at most kCloseTimeoutMs, plus the time for flushing memtables to local disk.
 void Engine::close() {
   if (store_ != nullptr) stop_waiting();
   mounts_.reset();

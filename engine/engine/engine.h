@@ -1,8 +1,8 @@
-// The engine without a server: the bucket, the database, the transactions and the catalog, opened and closed
-// together. The plugin opens one for the server; a test opens one on a temporary directory.
+// The engine without a MariaDB server: bucket, database, transactions and catalog, which are opened and
+// closed together. The plugin opens one engine for the server; a test opens one on a temporary directory.
 //
-// Life: open() opens the parts in the order store, database, transactions, catalog; the destructor closes
-// them in reverse order. Threads: any, between open() and the destructor.
+// Life: open() opens store, database, transactions and catalog in this order; the destructor closes them in
+// reverse order. Threads: any, between open() and the destructor.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,28 @@
 
 namespace atoll::engine {
 
-// What an engine needs from those who run it. Pointers must stay valid as long as the engine lives, except
-// `start` and `opener`, which open() alone reads.
+// What the caller of open() must provide. All pointers must stay valid for as long as the engine exists,
+// except `start` and `opener`, which only open() reads.
 struct Options {
   const StartSettings *start = nullptr;
   const Settings *settings = nullptr;
-  const atoll_opener *opener = nullptr;  // what former tries to open have learnt; may be null
-  std::string server_id;                 // names this process to others that want the bucket
-  // Reads the settings of the connection `user`; null: the defaults hold.
+  const atoll_opener *opener = nullptr;  // remembers earlier tries to open; may be null
+  std::string server_id;                 // shows other servers which process owns the bucket
+  // Reads the settings of the connection `user`. nullptr: every connection has the default settings.
   StatementSettings (*statement_settings)(void *user) = nullptr;
   CommitGate::Warn warn = [](const std::string &) {};
 };
 
 class Engine {
  public:
-  // Opens everything. *has_claimed: an epoch of the bucket was claimed, also when a later step failed.
-  // Errors: those of atoll_store_open(), lsm::Database::open() and catalog::Catalog::open(), with the step.
-  // Requests: those of atoll_store_open().
+  // Opens the bucket, the database, the transactions and the catalog. *has_claimed: true when the bucket was
+  // claimed with a new epoch, even if a later step failed. Errors: those of atoll_store_open(),
+  // lsm::Database::open() and catalog::Catalog::open(), with the name of the step. Requests: those of
+  // atoll_store_open().
   static Status open(const Options &options, std::unique_ptr<Engine> *out, bool *has_claimed);
-  // Flushes and publishes, each for a bounded time. What could not be published stays on local disk and is
-  // logged. Requires: nobody uses the parts any more.
+  // Flushes the memtables to local disk, and publishes for a limited time. What could not be published stays
+  // on local disk, and a warning in the log says so. Requires: no thread uses the database, the transactions
+  // or the catalog any more.
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
@@ -49,26 +51,28 @@ class Engine {
   txn::Manager *transactions() const { return transactions_.get(); }
   catalog::Catalog *catalog() const { return catalog_.get(); }
   Mounts *mounts() const { return mounts_.get(); }
-  // For plugin/, which shows and sets what concerns the bucket.
+  // For plugin/, which shows statistics of the bucket and changes its settings.
   atoll_store *store() const { return store_; }
   const CommitGate &gate() const { return *gate_; }
 
   const Settings &settings() const { return *settings_; }
-  // Reads the settings of the connection `user`: once per statement is enough (handler::Session::settings()).
+  // Returns the settings of the connection `user`. Reading them once per statement is enough
+  // (handler::Session::settings()).
   StatementSettings statement_settings(void *user) const;
 
-  // Whether this server may change tables. Costs two atomic loads when all is well. Errors: kReadOnly (it was
-  // told not to, atoll_read_only), kFenced (another server owns the bucket now).
+  // Whether this server may change tables. Costs two atomic loads when it may. Errors: kReadOnly
+  // (atoll_read_only is set), kFenced (another server owns the bucket now).
   Status may_write() const;
   // Whether open() rebuilt the local files from the bucket.
   bool was_restored() const { return atoll_store_was_restored(store_) != 0; }
-  // The server's recovery has committed a prepared transaction: see atoll_store_note_recovered().
+  // Called when the server's recovery has committed a prepared transaction. With atoll_durability=async, new
+  // commits then wait until the bucket has the log up to here (atoll_store_note_recovered()).
   void note_recovered() const { atoll_store_note_recovered(store_); }
-  // From now on nobody waits for room in the upload backlog: the engine is about to be closed.
+  // Called before the engine is closed. From now on no thread waits for room in the upload backlog.
   void stop_waiting() const { atoll_store_stop_waiting(store_); }
 
-  // The size of the part cache: Settings::cache_bytes, or half of the disk if that is less; then the log says
-  // so.
+  // The size of the part cache in bytes: Settings::cache_bytes, or half of the disk if that is less. In the
+  // second case a warning is logged.
   uint64_t fitting_cache_bytes() const;
 
  private:

@@ -1,5 +1,5 @@
-// An engine on a temporary directory with a bucket that is a directory: it opens, writes, dies and opens
-// again, all without a server.
+// Tests an engine without a server, on a temporary directory with a file:// bucket: the process opens the
+// engine, writes, dies and opens the engine again.
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ constexpr const char *kRootVariable = "ATOLL_ENGINE_TEST_ROOT";
 class EngineTest : public testing::Test {
  protected:
   EngineTest() {
-    // A child process, which is to die, runs the same test again up to its death, in its parent's directory.
+    // A death test starts the process again as a child. The child runs the same test up to the statement that
+    // ends it. It must use the directory of its parent, so the directory's name is in the environment.
     char name[] = "/tmp/atoll_engine_XXXXXX";
     const char *of_parent = std::getenv(kRootVariable);
     root_ = of_parent != nullptr ? of_parent : ::mkdtemp(name);
@@ -37,7 +38,8 @@ class EngineTest : public testing::Test {
     ::unsetenv(kRootVariable);
   }
 
-  // The engine of the server `name`, whose local files have a directory of their own; all have one bucket.
+  // Opens the engine of the server `name`. Each server has its own directory for local files; all servers use
+  // the same bucket.
   std::unique_ptr<Engine> open(const std::string &name = "first") {
     StartSettings start;
     start.url = "file://" + (root_ / "bucket").string();
@@ -63,7 +65,7 @@ class EngineTest : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-// Ends as by kill -9: before any destructor.
+// Ends the process as kill -9 does: no destructor runs.
 [[noreturn]] void die() { ::_exit(testing::Test::HasFailure() ? 1 : 0); }
 
 catalog::TableDef table_named(const std::string &name) {
@@ -119,7 +121,7 @@ TEST_F(EngineTest, with_sync_a_commit_behind_the_gate_is_in_the_bucket) {
     die();
   };
   EXPECT_EXIT(write_and_die(), testing::ExitedWithCode(0), "");
-  fs::remove_all(root_ / "first");  // the machine is gone
+  fs::remove_all(root_ / "first");  // as if the machine were lost
   const std::unique_ptr<Engine> engine = open("second");
   EXPECT_TRUE(engine->was_restored());
   EXPECT_EQ(get(engine.get(), "k"), "v");

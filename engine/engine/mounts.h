@@ -1,9 +1,11 @@
-// Schemas that show a state of the past, joinable with the tables of the present.
+// Mounted schemas: each shows a schema as it was at a moment of the past. Statements can join its tables with
+// tables of the present.
 //
-//     SELECT ATOLL_MOUNT('shop', 'monday', '2026-11-23 10:00:00')       monday.orders is shop.orders of then
+//     SELECT ATOLL_MOUNT('shop', 'monday', '2026-11-23 10:00:00')
+//     SELECT * FROM monday.orders                    the rows that shop.orders had at that time
 //
-// A mount lives in one process. Each has a directory of its name below <base>/past, so that the next start
-// knows what the one before had mounted.
+// A mount ends with the server process. Each has a directory of its name below <base>/past, by which the next
+// start of the server knows which schemas were mounted.
 #pragma once
 
 #include <atomic>
@@ -19,23 +21,24 @@
 
 namespace atoll::engine {
 
-// A file in the directory of a mounted schema, beside the databases: only a directory that has this file is
-// removed.
+// A file that marks the directory of a mounted schema in the data directory. Only a directory with this file
+// is removed with the mount.
 constexpr char kMountMarker[] = "atoll.mount";
 
-// A mounted schema, which does not change. Names are file names, as in the catalog. Threads: any.
+// A mounted schema. It never changes. Names are file names, as in the catalog. Threads: any.
 class Mount {
  public:
   Mount(std::unique_ptr<lsm::PastDatabase> past, std::vector<catalog::TablePtr> tables, std::string options);
 
-  // Entries like those of Catalog::find() and list(); each keeps the mount open as long as it is held.
+  // As Catalog::find() and Catalog::list(), for the mounted tables. Each returned pointer keeps the mount
+  // open for as long as the caller holds it.
   static catalog::TablePtr find(const std::shared_ptr<const Mount> &mount, std::string_view name);
   static std::vector<catalog::TablePtr> list(const std::shared_ptr<const Mount> &mount);
-  // nullptr: no such family.
+  // nullptr: there is no such family.
   lsm::Family *find_family(uint32_t id) const { return past_->find_family(id); }
-  // The schema's db.opt at the moment that is shown.
+  // The content of the schema's db.opt at the moment that the mount shows.
   const std::string &options() const { return options_; }
-  // When the newest commit in it was made, in microseconds since 1970; 0: it has no commit.
+  // When the newest commit that the mount shows was made, in microseconds since 1970; 0: it shows no commit.
   uint64_t commit_us() const { return past_->commit_us(); }
 
  private:
@@ -47,22 +50,25 @@ class Mount {
 // Threads: any.
 class Mounts {
  public:
-  // `database` must live longer.
+  // `database` must live longer than this object. `directory`: for the files of mounts.
   Mounts(lsm::Database *database, std::string directory);
 
-  // Schemas that a former process had mounted, and whose directories may be left.
+  // The names of schemas that an earlier process had mounted. Their directories in the data directory may
+  // still exist.
   std::vector<std::string> leftovers() const;
   void forget_leftovers();
 
-  // Opens the schema `source` as it was at `when`; find() does not return it before add(). Errors: kNotFound
-  // (it had no such schema, or no table in it), kDuplicate (there is a mount `schema`), and those of
+  // Opens the schema `source` as it was at `when`, to be mounted as `schema`. find() returns the mount only
+  // after add(). Errors: kNotFound (there was no such schema at that moment, or it had no table), kDuplicate
+  // (a mount `schema` exists), kNoSpace (its directory cannot be made), and those of
   // lsm::Database::open_past().
   Status open(const std::string &source, const std::string &schema, const std::string &when,
               std::shared_ptr<const Mount> *out);
   void add(const std::string &schema, std::shared_ptr<const Mount> mount);
-  // nullptr: none. Costs an atomic load while nothing is mounted.
+  // nullptr: there is no such mount. Costs an atomic load while nothing is mounted.
   std::shared_ptr<const Mount> find(std::string_view schema) const;
-  // Removes the mount `schema`. False: there was none. Tables that are open can still be read.
+  // Removes the mount `schema`. False: there was none. Statements that have its tables open can still read
+  // them.
   bool remove(std::string_view schema);
 
  private:

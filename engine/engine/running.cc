@@ -51,8 +51,8 @@ Status why_not_running() {
 
 Status ready() {
   if (running() != nullptr) return held_back();
-  // One code whatever the reason was: for SQL the engine is away, while kNotFound, say, would mean that a
-  // table does not exist, and the server would delete its .frm.
+  // The code is the same for every reason. With kNotFound, for example, the server would take a table for
+  // dropped and delete its .frm.
   return Status(Code::kUnavailable,
                 std::string("the ATOLL engine is not running: ") + why_not_running().message());
 }

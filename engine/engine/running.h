@@ -1,5 +1,5 @@
-// Which engine runs in this process, for code that the server calls without saying which. The plugin sets it
-// at start and stop; handler/ asks here and nowhere else.
+// Tells which engine runs in this process, because the server calls the handler without naming one. The
+// plugin sets the engine at start and stop. The code in handler/ gets the engine from here and nowhere else.
 //
 // Threads: any.
 #pragma once
@@ -9,17 +9,18 @@
 
 namespace atoll::engine {
 
-// nullptr while no engine runs: every entry point of the handler checks ready() and returns an SQL error that
-// repeats why. Costs one atomic load.
+// nullptr while no engine runs. Every entry point of the handler therefore checks ready(), and fails with an
+// SQL error that says why no engine runs. Costs one atomic load.
 Engine *running();
-// Errors: kUnavailable, whatever kept the engine from running, or what hold_back() was told.
+// Whether statements can use the engine. Errors: kUnavailable when no engine runs, whatever the reason is;
+// the status that hold_back() got.
 Status ready();
-// From now on until let_in(), ready() and may_write() fail with `why` on all threads that have no
-// Preparation. For work that must end before any other thread sees a row.
+// From now until let_in(), ready() and may_write() fail with `why` on all threads that have no Preparation.
+// For work that must end before any other thread may read a row.
 void hold_back(const Status &why);
 void let_in();
 
-// While this object exists, hold_back() has no effect on the thread that made it.
+// While this object exists, hold_back() has no effect on the thread that made the object.
 class Preparation {
  public:
   Preparation();
@@ -28,14 +29,15 @@ class Preparation {
   Preparation &operator=(const Preparation &) = delete;
 };
 
-// ready(), and this server may write: see Engine::may_write(). Costs a few atomic loads when all is well.
+// As ready(), and also checks that this server may write (Engine::may_write()). Costs a few atomic loads when
+// it may.
 Status may_write();
 
 // `engine` stays valid until the next call of set_not_running().
 void set_running(Engine *engine);
-// `why` is what ready() tells from now on.
+// From now on ready() fails, with the message of `why`.
 void set_not_running(const Status &why);
-// What set_not_running() was told last; kOk while an engine runs.
+// The last `why` that set_not_running() got; kOk while an engine runs.
 Status why_not_running();
 
 }  // namespace atoll::engine

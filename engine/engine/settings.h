@@ -1,5 +1,5 @@
-// The settings of the engine as plain values. The server's system variables (plugin/sysvars.h) are one source
-// of them; a test fills them in itself.
+// The settings of the engine as plain values. In the server, they come from system variables
+// (plugin/sysvars.h); a test sets them itself.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace atoll::engine {
 
-// What is read once, when the engine opens.
+// Settings that are read only once, when the engine opens.
 struct StartSettings {
   std::string url, endpoint, region, access_key, secret_key, session_token;
   std::string ca_file, addressing, sse, sse_kms_key_id;
   std::string base_dir;          // <datadir>/#atoll: everything Atoll keeps on local disk
   bool is_local_bucket = false;  // file://
   bool take_over = false;
-  std::string mask_file;  // of SQL statements that run in a clone before anybody else may open its tables
+  std::string mask_file;  // file of SQL statements that run in a clone before any user can open its tables
 
-  // The name of the bucket's directory if it stands beside the databases, in the data directory; else empty.
+  // The name of the bucket's directory if the bucket is a directory in the data directory, beside those of
+  // the databases; otherwise empty.
   std::string bucket_beside_databases() const;
 };
 
-// What may change while the engine runs. The types are those of the server's variables, which write here when
-// somebody sets them.
-// Threads: read by all without a lock. Each value stands alone, and a reader may see the former one for a
-// moment.
+// Settings that may change while the engine runs. They have the types of the server's system variables, and
+// SET GLOBAL writes into this object. Threads: any thread reads without a lock. Each value is independent of
+// the others, and a reader may see the old value for a moment.
 struct Settings {
   unsigned long durability = ATOLL_DURABILITY_LOCAL;
   unsigned int lag_ms_max = 2000;
@@ -38,7 +38,8 @@ struct Settings {
   unsigned long long backlog_bytes_max = 1ULL << 30;
   unsigned long long block_cache_bytes = 128ULL << 20;
   unsigned long long transaction_memory_bytes = 64ULL << 20;
-  // The most bytes of a table or partition in the family that small tables share; 0: without limit.
+  // A table or partition that takes more bytes than this in the family that small tables share is moved out
+  // of it; 0: no limit.
   unsigned long long shared_table_bytes_max = 4ULL << 20;
   unsigned int history_retention_s = 0;
   unsigned long long history_bytes_max = 0;
@@ -46,15 +47,16 @@ struct Settings {
   unsigned int compression_level = 0;  // 0: the algorithm's default
   char is_read_only = 0;
 
-  // Does a commit sync the local log?
+  // Whether a commit syncs the local log.
   bool flush_at_commit() const { return flush_log_at_trx_commit == 1; }
-  // The compression of tables that name none.
+  // The compression of tables that are created without the COMPRESSION option.
   lsm::Compression default_compression() const;
-  // Bytes that one ALTER, CREATE ... SELECT or index build may sort in; follows transaction_memory_bytes.
+  // The bytes of memory that one ALTER, CREATE ... SELECT or index build may use for sorting. Follows
+  // transaction_memory_bytes, within limits.
   uint64_t sort_memory_bytes() const;
 };
 
-// What a connection may set for its own statements.
+// Settings that a connection may change for its own statements.
 struct StatementSettings {
   unsigned long lock_wait_timeout_s = 50;  // 0: do not wait
   bool snapshot_isolation = false;

@@ -1,7 +1,8 @@
-// class ha_atoll: one open table (or partition) of one statement. Split by verb over the files of this
-// folder; each file says which functions it holds. What the server gets is derived from it
-// (guarded_handler.cc). A row's way down: ha_atoll -> Layout (codec) -> Session's transaction (txn) ->
-// RocksDB. Nothing here touches RocksDB's database object except through txn and lsm.
+// class ha_atoll: a table, or one partition of it, that a statement has open. The member functions are spread
+// over the files of this folder by what they do; the first line of each file says which it holds. The server
+// gets a class derived from ha_atoll (guarded_handler.cc). A row is written through these layers: ha_atoll,
+// Layout (codec), the transaction of the Session (txn), RocksDB. The code in this folder uses RocksDB's
+// database object only through txn and lsm.
 #pragma once
 
 #include "handler/server.h"
@@ -45,7 +46,7 @@ class ha_atoll : public handler {
   double read_time(uint index, uint ranges, ha_rows rows) noexcept override;
   double keyread_time(uint index, uint ranges, ha_rows rows) noexcept override;
 
-  // ---- life (open.cc) ----
+  // ---- open and close (open.cc) ----
   int open(const char *name, int mode, uint test_if_locked) override;
   int close() override;
   int reset() override;
@@ -143,7 +144,7 @@ class ha_atoll : public handler {
   THD *thd() const { return ha_thd(); }
 
  protected:
-  // Tells the user of `status` and keeps it for get_error_message(). Returns its HA_ERR_*.
+  // Reports `status` to the user and keeps it for get_error_message(). Returns the HA_ERR_* of `status`.
   int fail(const atoll::Status &status);
 
  private:
@@ -194,11 +195,11 @@ class ha_atoll : public handler {
   void find_share();
   void load_statistics();
   void set_records_per_key();
-  uint32_t statistics_version_ = 0;  // of the share's, as told to the optimizer
+  uint32_t statistics_version_ = 0;  // Share::statistics_version when rec_per_key was set
 
   atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
   std::shared_ptr<const Layout> layout_;
-  std::shared_ptr<const Layout> newest_layout_;  // while layout_ is its former(), for one statement
+  std::shared_ptr<const Layout> newest_layout_;  // the present layout, while layout_ is its former()
   atoll::handler::Session *session_ = nullptr;
 
   // reading
@@ -212,9 +213,9 @@ class ha_atoll : public handler {
   // writing
   atoll::table::RowWriter writer_{reader_.table(), &reader_.locks(), &view_};
   std::unique_ptr<atoll::txn::Transaction> apart_;           // set while the row of a sequence is written
-  std::shared_ptr<atoll::table::OnlineBuild> online_build_;  // of this statement; see Share
+  std::shared_ptr<atoll::table::OnlineBuild> online_build_;  // the build to which this statement logs changes
   std::unique_ptr<atoll::table::BulkCopy> bulk_;
-  std::string duplicate_row_;  // what record[0] points to after a duplicate of bulk_
+  std::string duplicate_row_;  // after a duplicate in bulk_, holds record[0]'s BLOBs
 
   Status last_error_;    // for get_error_message
   int shown_error_ = 0;  // see show_read_error

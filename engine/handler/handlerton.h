@@ -1,4 +1,4 @@
-// What the server calls on the engine as a whole.
+// The functions that the server calls for the engine as a whole (the handlerton), not for one open table.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace atoll::handler {
 // and status (plugin/plugin.cc). Called once from plugin init.
 void fill_handlerton(handlerton *hton);
 
-// The engine as the server knows it: what fill_handlerton() got.
+// The handlerton of this engine: the one that fill_handlerton() was called with.
 handlerton *own_handlerton();
 
 void fill_transaction_callbacks(handlerton *hton);
@@ -28,16 +28,17 @@ void fill_discovery_callbacks(handlerton *hton);
 // to the other engine. Returns a handler error: HA_ERR_NO_SUCH_TABLE when there is no such table.
 int rename_for_other_engine(THD *thd, const char *from, const char *to);
 
-// Lets parallel replication know of every lock wait before the wait starts; it then kills the transaction
-// that must commit later. Called once, before the first lock.
+// Makes the lock table report every lock wait to parallel replication before the wait starts. If the holder
+// of the lock must commit after the waiting transaction, replication kills the holder. Also lets the server
+// choose the victim of a deadlock. Called once, before the first lock.
 void watch_lock_waits(txn::LockTable *locks);
 
-// Called while a partition is created: stores `frm`, the definition of the whole table, in the table's
-// logical entry. Errors: those of the catalog's writes.
+// Called while a partition is created. Stores `frm`, the .frm image of the whole table, in the catalog entry
+// of the whole table. Errors: those of the catalog's writes.
 Status note_partitioned_frm(const char *partition_path, std::string frm);
 
-// The server has written the .frm that an in-place ALTER will give the table (for a partitioned table: the
-// whole table). It reaches the catalog when the ALTER commits; when the ALTER fails it is forgotten.
+// Remembers the .frm that an in-place ALTER gives the table (for a partitioned table: the whole table). The
+// .frm is stored in the catalog when the ALTER commits, and forgotten when the ALTER fails.
 void announce_definition(const std::string &database, const std::string &table, std::string frm);
 
 }  // namespace atoll::handler

@@ -19,7 +19,8 @@ const catalog::IndexDef *find_index(const catalog::TableDef &def, std::string_vi
   return nullptr;
 }
 
-// The fields of which an entry of index `number` has only a prefix.
+// The fields whose value cannot be read from an entry of index `number`, because the entry holds only a
+// prefix of it.
 std::vector<unsigned> cut_fields(const TABLE *table, uint number, const IndexLayout &index) {
   std::vector<unsigned> cut, given, only_cut;
   for (size_t part = 0; part < index.codec->part_count(); part++) {
@@ -73,7 +74,7 @@ Status build_indexes(const TABLE *table, const catalog::TableDef &def, Layout::C
 
 Status outermost_taken_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key) {
   lsm::Family *family = layout.family();
-  std::string uncommitted;  // asked for first: what is committed between the two is seen twice, not missed
+  std::string uncommitted;  // read first: a key that commits in between is seen twice, not missed
   if (family->side() == lsm::Side::kMain)
     uncommitted =
         engine::running()->transactions()->outermost_uncommitted(family, index.start, index.end, last);

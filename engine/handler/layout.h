@@ -16,14 +16,16 @@ using table::kHiddenIdLength;
 using table::Layout;
 using table::outermost_key;
 
-// `table` gives the indexes as an engine sees them (long unique keys by their hash column).
-// Errors: kInvalid when table and definition do not agree (the definition changed: rediscover).
+// `table`: has the indexes as an engine sees them; a UNIQUE key of unlimited length is an index on its hash
+// column.
+// Errors: kInvalid if `table` and `def` do not agree, because the definition has changed. The server must
+// discover the table again.
 Status build_layout(const TABLE *table, catalog::TablePtr def, lsm::Family *family,
                     std::shared_ptr<const Layout> *out);
 
-// As outermost_key(), but also sees what open and prepared transactions have written: the share that counts
-// numbers may be gone while such a transaction goes on (FLUSH TABLES), and a prepared one outlives the
-// server.
+// As outermost_key(), but also sees keys that open and prepared transactions have written, whose numbers must
+// not be given out again. The Share, which counts these numbers, may be destroyed while such a transaction
+// goes on (FLUSH TABLES), and a prepared transaction survives a restart of the server.
 Status outermost_taken_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key);
 
 }  // namespace atoll::handler

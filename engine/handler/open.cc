@@ -15,21 +15,23 @@ namespace ah = atoll::handler;
 
 namespace {
 
-// Is the .frm that `share` was made from the catalog's? Each ALTER gives it a new number.
+// Whether `share` was made from the .frm that the catalog has. Each ALTER gives the .frm a new unique number.
 bool has_frm_of(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) {
   const LEX_CUSTRING &version = share->tabledef_version;
   const std::string_view number(reinterpret_cast<const char *>(version.str), version.length);
   return def.frm.find(number) != std::string::npos;
 }
 
-// Columns may have been renamed or reordered by an ALTER whose .frm never reached the data directory.
+// Whether `share` was made from an older .frm than the catalog has. An ALTER may have renamed or reordered
+// columns, and its .frm may not have reached the data directory.
 bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) {
   const bool has_frm = !def.frm.empty() && !ah::is_partition(def.name);
   return has_frm && share->tabledef_version.length != 0 && !has_frm_of(share, def);
 }
 
-// The .frm does not fit the definition. If it is not the catalog's .frm, the server shall fetch the
-// catalog's; if it is, the server would fetch it again for ever.
+// Returns the error for a .frm that does not fit the definition in the catalog. If the .frm is not the one of
+// the catalog, returns `status`, by which the server discovers the .frm of the catalog. If it is the one of
+// the catalog, the server would discover it again for ever, so the error is kCorruption.
 Status contradiction(const TABLE_SHARE *share, const ah::TableName &name, const Status &status) {
   const atoll::catalog::TablePtr owner =
       ah::find_definition({name.database, std::string(ah::whole_table(name.table))}).table;
@@ -43,8 +45,8 @@ Status contradiction(const TABLE_SHARE *share, const ah::TableName &name, const 
 ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share) {}
 ha_atoll::~ha_atoll() = default;
 
-// Statements may be logged as text only where range locks protect what they read; a replica always accepts
-// such statements.
+// Statement-based logging is allowed only if range locks protect what a statement reads, which they do from
+// REPEATABLE READ on. A replica always accepts statements in this form.
 handler::Table_flags ha_atoll::table_flags() const noexcept {
   Table_flags flags = HA_BINLOG_ROW_CAPABLE | HA_REC_NOT_IN_SEQ | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
                       HA_PRIMARY_KEY_IN_READ_INDEX | HA_TABLE_SCAN_ON_INDEX | HA_NULL_IN_KEY |
@@ -63,7 +65,8 @@ ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcep
   const KEY &key = table_share->key_info[index];
   if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   flags |= HA_DO_INDEX_COND_PUSHDOWN;
-  // To fill a filter is to read a range: in reads with locks all its rows would be locked.
+  // No rowid filter for reads with locks: filling the filter reads a range, and all rows of that range would
+  // be locked.
   if (!locking()) flags |= HA_DO_RANGE_FILTER_PUSHDOWN;
   const uint first = all_parts ? 0 : part;
   for (uint i = first; i <= part && i < key.user_defined_key_parts; i++) {
@@ -73,14 +76,15 @@ ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcep
   return flags | HA_KEYREAD_ONLY;
 }
 
-// Costs: reading the table in key order is sequential; a row by key is a block read, dear when the table is
-// not in memory. The figures are in the units of the server's cost model (one disk access = 1).
+// Costs for the optimizer, in the units of the server's cost model (one disk access = 1). Reading the table
+// in key order is sequential. Reading a row by its key reads a block, which is expensive if the table is not
+// in memory.
 constexpr double kManyLookupsFactor = 3;
 constexpr ha_rows kManyLookupsMin = 1000;
 
-// The time is given in InnoDB's unit, pages of 16 KiB of uncompressed rows: the optimizer's constants are
-// made for it, and a join may have tables of both engines. Compressed bytes count twice, which is about what
-// they become.
+// Returns the time in InnoDB's unit, pages of 16 KiB of uncompressed rows, because the optimizer's constants
+// are made for that unit and a join may have tables of both engines. Compressed bytes count twice, because
+// rows take about twice as many bytes when they are uncompressed.
 double ha_atoll::scan_time() noexcept {
   const bool compressed =
       layout_ != nullptr && layout_->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
@@ -95,10 +99,11 @@ double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) noexcept {
     if (static_cast<double>(rows) >= total) return scan;
     return ranges + static_cast<double>(rows) / total * scan;
   }
-  // A lookup takes as long as scanning 27 rows, measured: a scan runs on all cores and evaluates conditions
-  // on packed rows. The optimizer's constants know nothing of that, so many lookups are made dearer; few stay
-  // as they are, because plans of joins depend on them. But for a statement with LIMIT the server takes a
-  // range only if it costs less than one read for each row of the table, and otherwise the whole index.
+  // By measurement, a lookup takes as long as scanning 27 rows, because a scan runs on all cores and
+  // evaluates conditions on packed rows. The optimizer's constants do not reflect that, so many lookups cost
+  // more here. The cost of few lookups is not changed, because plans of joins depend on it. The limit is one
+  // read for each row of the table: for a statement with LIMIT, the server would otherwise choose a scan of
+  // the whole index instead of the range.
   const ha_rows many = std::max<ha_rows>(stats.records / 20, kManyLookupsMin);
   const ha_rows beyond = rows > many ? rows - many : 0;
   const auto lookups = static_cast<double>(ranges + rows);
@@ -115,8 +120,8 @@ Status ha_atoll::load_layout(const char *name) {
   atoll::engine::Engine *running = atoll::engine::running();
   const ah::TableName parsed = ah::parse_table_name(name);
   ah::Definition found;
-  // The copy that ALTER fills is opened like a TEMPORARY table without being one: TemporaryTables knows which
-  // of the two it is, the server's share does not.
+  // The server sets tmp_table also for the copy that an ALTER fills, although the copy is an ordinary table.
+  // Only TemporaryTables knows whether the table is a TEMPORARY one.
   if (table_share->tmp_table != NO_TMP_TABLE) found.table = ah::TemporaryTables::find(name);
   if (found.table)
     found.family = running->database()->temp_family();
@@ -177,7 +182,8 @@ int ha_atoll::close() {
   return 0;
 }
 
-// Clears what one statement left; called at its end for each table it used.
+// Clears the state of a statement. The server calls this at the end of the statement for each table that the
+// statement has used.
 int ha_atoll::reset() {
   reader_.end_statement();
   parallel_.reset();
@@ -233,8 +239,8 @@ handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   return copy;
 }
 
-// Adds the table's name, which the layers below do not know. Errors of the bucket or the server
-// (kUnavailable, kFenced, ...) concern no single table.
+// Adds the table's name to the message, because the layers below do not know it. Errors of the bucket or of
+// the server (kUnavailable, kFenced, ...) get no name, because they are not about one table.
 int ha_atoll::fail(const Status &status) {
   const Code code = status.code();
   const bool is_of_table =
@@ -245,10 +251,10 @@ int ha_atoll::fail(const Status &status) {
   return ah::report(ha_thd(), last_error_);
 }
 
-// The server forgets to show the errors of reads that fill a rowid filter, gather the rows of an index merge,
-// begin a loose scan, or look for the maximum of its groups: an UPDATE would succeed and change nothing, a
-// client wait for the end of a result, a MAX be another group's. Such reads show their errors themselves, by
-// this function.
+// Reports the error of a read whose caller in the server ignores errors. The server does so when it fills a
+// rowid filter, collects the rows of an index merge, begins a loose scan, or looks for the maximum of a group
+// in a loose scan. Without a report, an UPDATE would succeed and change nothing, a client would wait for the
+// end of a result, or MAX would return the value of another group.
 int ha_atoll::show_read_error(int error) {
   if (error == 0 || error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND) return error;
   print_error(error, MYF(0));
@@ -256,13 +262,14 @@ int ha_atoll::show_read_error(int error) {
   return error;
 }
 
-// Does not show the error a second time where the server does not forget it.
+// Skips an error that show_read_error() has already reported, because some callers in the server do report
+// it.
 void ha_atoll::print_error(int error, myf flags) noexcept {
   if (error != std::exchange(shown_error_, 0)) ::handler::print_error(error, flags);
 }
 
-// The server appends this text to its own message, even to a complete one: so only errors that SQL has no
-// words for have a text.
+// The server appends this text to its own message, even if that message is complete. So only errors for which
+// SQL has no message of its own get a text.
 bool ha_atoll::get_error_message(int error, String *out) noexcept {
   if (last_error_.ok() || ah::to_ha_error(last_error_.code()) != error) return false;
   switch (last_error_.code()) {

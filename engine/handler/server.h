@@ -1,4 +1,4 @@
-// The server's headers, included one way everywhere in handler/ and plugin/.
+// Includes the server's headers in the one way that all of handler/ and plugin/ use.
 //
 // MYSQL_SERVER selects the private interface; it must be set before the first server header.
 #pragma once
@@ -23,8 +23,8 @@
 
 namespace atoll {
 
-// Whether the statement of `thd` shall end: KILL, or max_statement_time, which the server counts as a soft
-// kill and its thd_killed() leaves out.
+// Whether the statement of `thd` must end because of KILL or max_statement_time. The server counts
+// max_statement_time as a soft kill, which its thd_killed() does not report.
 inline bool is_statement_killed(const THD *thd) { return thd_kill_level(thd) != THD_IS_NOT_KILLED; }
 
 }  // namespace atoll

@@ -8,7 +8,8 @@
 
 namespace atoll::handler {
 
-// FLUSH TABLES closes the tables of transactions that are under way, too: the numbers they took stay taken.
+// Keeps the AUTO_INCREMENT counter and the number of rows in the catalog. FLUSH TABLES closes a table even
+// while transactions that wrote to it go on, and the numbers that they took must not be given out again.
 Share::~Share() {
   unregister_share(this);
   const engine::Engine *running = engine::running();
@@ -16,7 +17,7 @@ Share::~Share() {
   if (running == nullptr || !running->catalog() || layout->family()->side() != lsm::Side::kMain) return;
   guarded([&] { running->catalog()->raise_auto_increment(layout->def().id, next_auto_increment); },
           is_logged);
-  guarded_or_nothing([&] { keep_rows(*layout, rows); });  // an estimate
+  guarded_or_nothing([&] { keep_rows(*layout, rows); });  // only an estimate, so it may fail
 }
 
 Status Share::take_hidden_id(const Layout &layout, uint64_t *id) {

@@ -28,8 +28,9 @@ class Share final : public Handler_share {
     layout_ = std::move(layout);
   }
 
-  // The build that writers must tell of their changes; nullptr: none. Set and taken away while no statement
-  // writes the table (except when an ALTER fails: then the build is closed).
+  // The online build for which writers must log their changes; nullptr: there is none. It is set and removed
+  // while no statement writes the table. Only after a failed ALTER may it be removed while others write; the
+  // build is closed then and ignores their changes.
   std::shared_ptr<table::OnlineBuild> online_build() const {
     MutexLock guard(mutex_);
     return online_build_;
@@ -39,12 +40,13 @@ class Share final : public Handler_share {
     online_build_ = std::move(build);
   }
 
-  // AUTO_INCREMENT: the next value that was not given out yet. Loaded once; only grows.
+  // AUTO_INCREMENT: the next value to give out. It is loaded once, and only TRUNCATE and ALTER can make it
+  // smaller.
   std::atomic<uint64_t> next_auto_increment{0};  // 0: not loaded
   Mutex auto_increment_mutex;
 
-  // The next id of a table without primary key. Ids are given out once per server run; gaps are harmless.
-  // Errors: those of reading the highest id, which is done once.
+  // Takes the next hidden id of a table without primary key. While the share lives, no id is given out twice;
+  // gaps are harmless. Errors: those of reading the highest id in the table, which is done once.
   Status take_hidden_id(const Layout &layout, uint64_t *id);
   // Begins with id 1 again. Requires: the table is empty.
   void restart_hidden_ids() { next_hidden_id_ = 1; }
@@ -68,7 +70,7 @@ class Share final : public Handler_share {
     MutexLock guard(mutex_);
     return records_per_key_.size();
   }
-  // Takes what a sample has found; `rows` stays.
+  // Stores the result of a sample, except for the number of rows, `rows`.
   void set_sample(const table::TableStatistics &statistics) {
     MutexLock guard(mutex_);
     records_per_key_ = statistics.records_per_key;

@@ -7,8 +7,8 @@
 namespace atoll::lsm {
 namespace {
 
-// The first byte: its upper half is the version of the format, its lower half has flags that say what
-// follows.
+// The upper half of a mark's first byte is the version of the format. The lower half has flags: which parts
+// follow, and whether recovery made the commit.
 constexpr uint8_t kVersion = 0x10;
 constexpr uint8_t kHasGtid = 1, kHasBinlog = 2, kIsRecovered = 4;
 constexpr size_t kTimeBytes = 7;  // enough until the year 4253

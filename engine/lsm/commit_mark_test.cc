@@ -1,6 +1,6 @@
-// Goal:   a mark has the bytes that the reader (crates/objstore/src/protocol/wal/marks.rs) expects, stays in
-//         the log between the changes of its group, and reaches no table.
-// Method: bytes written by hand; a batch that is looked through.
+// Goal:   a mark has the bytes that the reader (crates/objstore/src/protocol/wal/marks.rs) expects. It stands
+//         in the log behind the changes of its commit, and does not count as a change.
+// Method: expected bytes written by hand; a handler that lists the changes and marks of a batch.
 #include "lsm/commit_mark.h"
 
 #include <gtest/gtest.h>

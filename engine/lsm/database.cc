@@ -35,14 +35,13 @@ Status wipe_directory(const std::string &path) {
   return error ? directory_error(path, error) : Status::Ok();
 }
 
-// When one family's memtable is full, the other families are flushed too, unless together they hold more than
-// a memtable's size divided by this.
+// When one family's memtable is full, the other families are flushed with it if together they hold at most a
+// memtable's size divided by this number.
 constexpr uint64_t kCompanionsPart = 4;
 
-// Does what TransactionDB::Open does, step by step, because that function gives each family a history of
-// flushed memtables, for conflict checks that Atoll does not ask for. No setting turns the history off: with
-// the smallest history a family that is not written any more keeps its last memtable until the database is
-// closed.
+// Takes the steps of TransactionDB::Open one by one. That function gives each family a history of flushed
+// memtables, for conflict checks that Atoll does not use. No setting turns the history off: even with the
+// smallest one, a family that is not written any more keeps its last memtable until the database is closed.
 rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &directory,
                              std::vector<rocksdb::ColumnFamilyDescriptor> families,
                              std::vector<rocksdb::ColumnFamilyHandle *> *handles,
@@ -58,10 +57,12 @@ rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &dire
   return rocksdb::TransactionDB::WrapDB(database.release(), transaction_options(), compacting, *handles, out);
 }
 
-// No entry ever has this key. It belongs to the default family, as the markers of spilled transactions do.
+// A key of the default family, which also has the markers of spilled transactions. No entry ever has this
+// key; release_replayed_wals() deletes it to have a change that can be flushed.
 constexpr std::string_view kReplayedKey = "replayed";
 
-// A family that is dropped meanwhile needs no flush.
+// Flushes the family. If the family has been dropped in the meantime, nothing need be flushed: that is
+// success.
 Status flush_unless_dropped(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, bool wait) {
   rocksdb::FlushOptions options;
   options.allow_write_stall = true;
@@ -100,11 +101,12 @@ Status DatabaseImpl::open() {
   return Status::Ok();
 }
 
-// RocksDB has flushed what it replayed, and still keeps the replayed WALs, for two reasons. With allow_2pc it
-// notes how old a WAL it needs at each flush, but not at the end of a replay. And it deletes WALs of a former
-// process only when it looks through the directory, every six hours. Until then the store would upload these
-// WALs again. So this function flushes one entry, and makes RocksDB look through the directory, which it does
-// when deletions are allowed again. Nothing is lost when that fails.
+// RocksDB has flushed the changes that it replayed, but it still keeps the replayed WALs, for two reasons.
+// With allow_2pc, RocksDB notes at each flush, but not at the end of a replay, which WALs it still needs. And
+// RocksDB deletes the WALs of a former process only when it scans the directory, every six hours. Until then
+// the store would upload these WALs again. So this function flushes one entry and makes RocksDB scan the
+// directory: RocksDB does that when file deletions are enabled again. Errors are ignored, because no data is
+// lost then.
 void DatabaseImpl::release_replayed_wals() {
   rocksdb::VectorWalPtr wals;
   if (!base(Side::kMain)->GetSortedWalFiles(wals).ok()) return;
@@ -118,7 +120,7 @@ void DatabaseImpl::release_replayed_wals() {
   if (main->DisableFileDeletions().ok()) (void)main->EnableFileDeletions();
 }
 
-// Bulk loads and temporary tables do not survive a restart.
+// Removes the files of bulk loads and temporary tables, which do not survive a restart.
 Status DatabaseImpl::prepare_directories() {
   ATOLL_RETURN_IF_ERROR(make_directory(options_.local_dir));
   ATOLL_RETURN_IF_ERROR(wipe_directory(bulk_directory(options_.local_dir)));
@@ -177,8 +179,9 @@ Status DatabaseImpl::open_fixed_families() {
   return families_->fixed(kSharedFamilyName, &shared_);
 }
 
-// Opened with the smallest limit, RocksDB reads at most two tables' metadata during open; now it may keep
-// as many open as there are file descriptors for.
+// RocksDB was opened with the smallest limit, so that it read the metadata of at most two tables during open.
+// From now on it may keep more tables open: a quarter of the process's limit of file descriptors, 64 to
+// 20,000.
 void DatabaseImpl::raise_open_files_limit() {
   rlimit limit{};
   uint64_t files = 256;
@@ -259,15 +262,15 @@ uint64_t DatabaseImpl::oldest_snapshot() {
   return oldest;
 }
 
-// Uses the base database, because TransactionDB refuses range deletions: its locks do not cover them. The
-// caller's change of the catalog is what makes the range unreachable.
+// Uses the base database, because TransactionDB refuses range deletions, which its locks do not cover. No
+// lock is needed: the caller has changed the catalog, so no statement reaches the range any more.
 Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::string_view end) {
   if (begin >= end) return Status::Ok();
   const rocksdb::Slice from(begin.data(), begin.size());
   const rocksdb::Slice to(end.data(), end.size());
   rocksdb::WriteOptions options;
   options.disableWAL = family->side() == Side::kTemp;
-  options.sync = !options.disableWAL;  // nobody would repeat a deletion lost in a crash
+  options.sync = !options.disableWAL;  // no one would repeat a deletion that a crash lost
   rocksdb::WriteBatch batch;
   rocksdb::Status status = batch.DeleteRange(family->handle(), from, to);
   {
@@ -310,8 +313,8 @@ rocksdb::Options DatabaseImpl::run_file_options() {
 
 std::string DatabaseImpl::spill_directory() { return options_.local_dir + "/spill"; }
 
-// The log is synced first: a power failure must not lose commits in front of this one. The gate keeps others
-// from writing between the two notes for the store.
+// The log is synced first, so that a power failure cannot lose commits that came before this ingestion. The
+// gate keeps other threads from writing to the log between the two notes for the store.
 Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
   const ExclusiveLock gate(commit_gate_);
   ATOLL_RETURN_IF_ERROR(sync_wal());
@@ -330,10 +333,10 @@ Status DatabaseImpl::flush(Family *family) {
   return from_rocksdb(Raw::of(family)->Flush(options, family->handle()));
 }
 
-// Starts all flushes but the last before it waits for the first, so that their syncs overlap. The last flush
-// runs alone: with it RocksDB notes in the MANIFEST that it needs no older WAL. Two flushes that end together
-// each see the other's memtable; then RocksDB keeps the WALs until another flush, and the next start uploads
-// them again.
+// Starts all flushes but the last one before it waits for the first one, so that their syncs overlap. The
+// last flush runs alone, so that with it RocksDB notes in the MANIFEST that no older WAL is needed. If two
+// flushes end together, each still sees the other's memtable. RocksDB then keeps the WALs until another
+// flush, and the next start uploads them again.
 Status DatabaseImpl::flush_all() {
   rocksdb::DB *const main = base(Side::kMain);
   const std::vector<rocksdb::ColumnFamilyHandle *> handles = families_with_memtables();
@@ -364,7 +367,7 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
   options.max_subcompactions = static_cast<uint32_t>(parts_.threads);
   auto *used = static_cast<FamilyImpl *>(family);
   ++used->compactions;
-  // Given back when the last copy of the work is destroyed, also when the work was never begun.
+  // The count goes down when the last copy of `work` is destroyed, even if the work never began.
   const std::shared_ptr<FamilyImpl> use(used, [](FamilyImpl *it) { --it->compactions; });
   auto work = [db = Raw::of(family), use, options, from = std::string(begin),
                to = std::string(end)](std::atomic<bool> *cancelled) mutable {

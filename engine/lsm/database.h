@@ -1,4 +1,5 @@
-// The only place that opens RocksDB: options, column families, bulk ingestion, numbers.
+// The interface of this folder, the only one that opens RocksDB: it sets RocksDB's options, makes column
+// families, ingests bulk loads and reports counters.
 //
 // Two databases are open in one server: `main`, whose files live in the bucket (cloudfs), and `temp`, for
 // TEMPORARY tables: plain local files, no WAL, wiped at start.
@@ -20,33 +21,35 @@
 namespace atoll::lsm {
 
 struct DatabaseOptions {
-  std::string local_dir;           // main
-  std::string temp_dir;            // temp
+  std::string local_dir;           // directory of the main database
+  std::string temp_dir;            // directory of the temp database
   atoll_store *store = nullptr;    // nullptr: no bucket (tests)
-  uint64_t block_cache_bytes = 0;  // 0: smallest possible
-  uint64_t memtable_bytes = 0;     // one budget for all families (WriteBufferManager); 0: derived
-  uint64_t wal_bytes_max = 0;      // max_total_wal_size; 0: derived
+  uint64_t block_cache_bytes = 0;  // 0: the smallest size that works
+  uint64_t memtable_bytes = 0;     // of all families together (WriteBufferManager); 0: from block_cache_bytes
+  uint64_t wal_bytes_max = 0;      // RocksDB's max_total_wal_size; 0: twice the budget for memtables
   Compression default_compression;
-  int background_threads = 0;               // 0: cores
-  uint64_t bulk_sort_bytes = 128ull << 20;  // memory of one statement for unsorted streams
+  int background_threads = 0;               // 0: one for each core
+  uint64_t bulk_sort_bytes = 128ull << 20;  // memory in which one statement's bulk loads sort rows
   std::function<void(int level, const std::string &)> log;
 };
 
 class PastDatabase;
 
-// The two databases in all their roles. A class that uses some of the roles takes only those.
+// Both databases with all their interfaces. A class that needs only some of the interfaces takes pointers to
+// these base classes.
 class Database : public Rows, public Families, public Loads, public RunFiles, public Figures, public Upkeep {
  public:
-  // Opens or creates. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.
+  // Opens both databases, or creates them. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.
   static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
 
-  // Opens the state that `when` names, a snapshot or a moment, in `directory`, which must not exist.
-  // `schema`: for people. State that is only on the local disk must have been published before. Errors,
-  // requests: those of atoll_store_mount(), and kCorruption.
+  // Opens the past state that `when` names: a snapshot or a moment. Its files come into `directory`, which
+  // must not exist. `schema`: a name that lists of mounts show to people. Changes that are only on the local
+  // disk must have been published before. Errors, requests: those of atoll_store_mount(), and kCorruption.
   virtual Status open_past(const std::string &when, const std::string &schema, const std::string &directory,
                            std::unique_ptr<PastDatabase> *out) = 0;
 
-  // Flushes memtables so that no WAL is needed, and waits for background work. Destroy the object afterwards.
+  // Flushes all memtables, so that the next open needs no WAL, and waits for background work. Destroy the
+  // object afterwards.
   virtual Status shut_down() = 0;
 };
 

@@ -1,6 +1,6 @@
-// The two databases of one server, put together. Parts with a life of their own have files of their own:
-// families, range_reclaim, error_watch, bulk_load; estimate.cc, verify_files.cc and counters.cc hold
-// member functions.
+// The implementation of Database: the two databases of one server. The classes that it uses are in other
+// files, for example families.h, range_reclaim.h and error_watch.h. Member functions of DatabaseImpl are also
+// in estimate.cc, verify_files.cc, counters.cc, clone_family.cc and past_database.cc.
 #pragma once
 
 #include <rocksdb/env.h>

@@ -1,6 +1,7 @@
-// Goal:   the database opens, keeps and finds its data again, with its tables in a bucket or not, and tells
-//         the bucket things in the right order.
-// Method: a real RocksDB over the fake object layer; tables are removed from local disk behind its back.
+// Goal:   the database keeps its data over restarts, with its table files in a bucket or without one, and
+//         reports its files and log to the store in the right order.
+// Method: a real RocksDB over the fake object layer; local table files are removed while the database is
+//         closed.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -38,7 +39,8 @@ TEST(DatabaseTest, writes_survive_a_crash_through_the_wal) {
   EXPECT_EQ(database.get(database->find_family(id), "k"), "v");
 }
 
-// The bucket keeps the log of a former process until it hears that all of it has been replayed.
+// The store deletes the log of a former process from the bucket only after RocksDB has reported how far it
+// replayed the log.
 TEST(DatabaseTest, the_store_hears_how_far_the_replay_came) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());
@@ -66,8 +68,8 @@ TEST(DatabaseTest, a_clean_shutdown_leaves_nothing_to_the_wal) {
   EXPECT_EQ(database.get(database->shared_family(), "k"), "v");
 }
 
-// RocksDB notes in the MANIFEST how old a WAL it still needs, at each flush and not at a start. Two flushes
-// that end together each see the other's memtable, so neither notes that the WAL is not needed any more.
+// At each flush, but not at a start, RocksDB notes in the MANIFEST which WALs it still needs. If two flushes
+// end together, each still sees the other's memtable, so neither notes that the WAL is not needed any more.
 TEST(DatabaseTest, a_clean_shutdown_leaves_no_wal_of_families_flushed_together) {
   constexpr int kRounds = 20, kFamilies = 8;
   TestDatabase database(true);
@@ -115,7 +117,7 @@ TEST(DatabaseTest, reads_succeed_with_every_local_table_gone) {
   EXPECT_EQ(database.count(database->find_family(id)), 5000);
 }
 
-// Gate PUB-G1: when MANIFEST bytes are reported durable, every table they may name is with the store.
+// Gate PUB-G1: before MANIFEST bytes are reported durable, the store has every table file that they may name.
 TEST(DatabaseTest, tables_reach_the_store_before_the_manifest_that_names_them) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());
@@ -190,7 +192,8 @@ TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
   EXPECT_GT(memtable_filter_part(database->shared_family()), 0);
 }
 
-// RocksDB would keep the last memtable of each family that is not written any more, for conflict checks.
+// RocksDB's TransactionDB would keep the last memtable of each family that is not written any more, for
+// conflict checks. Atoll turns that off.
 TEST(DatabaseTest, a_flushed_memtable_leaves_memory) {
   TestDatabase database(false);
   ASSERT_ATOLL_OK(database.open());
@@ -203,7 +206,7 @@ TEST(DatabaseTest, a_flushed_memtable_leaves_memory) {
     EXPECT_TRUE(TestDatabase::wait_for([&] { return memtable_bytes() < 2 << 20; }));
   };
   write_and_flush();
-  ASSERT_ATOLL_OK(database.reopen());  // the family is opened now, and was created before
+  ASSERT_ATOLL_OK(database.reopen());  // so far a new family was tested; now one that open() finds
   write_and_flush();
 }
 
@@ -326,8 +329,8 @@ TEST(DatabaseTest, temporary_rows_touch_neither_wal_nor_bucket_and_are_gone_at_r
   EXPECT_EQ(database.get(database->temp_family(), "k"), "");
 }
 
-// The numbers are RocksDB's; this test checks only that they are found under the names that RocksDB gives
-// them.
+// counters() looks the figures up by name in a map that RocksDB fills. This test checks that it uses the
+// right names; the figures themselves are RocksDB's.
 TEST(DatabaseTest, counters_have_the_levels_of_the_shared_family) {
   TestDatabase database(false);
   ASSERT_ATOLL_OK(database.open());

@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBatchFamilies = 16;
-constexpr size_t kPoolLow = 6;  // refilled below this: several CREATEs in a row find one ready
+constexpr size_t kPoolLow = 6;  // with fewer, it is refilled: several CREATEs in a row find a ready family
 constexpr auto kRetryInterval = std::chrono::seconds(5);
 
 }  // namespace
@@ -125,7 +125,7 @@ Status FamilyRegistry::create(const Compression &compression, Family **out) {
   return Status::Ok();
 }
 
-// The new families are in state kPooled, but not in the pool yet.
+// The new families are in state kPooled, but not in `pool_` yet: the caller adds those that it does not use.
 Status FamilyRegistry::create_batch(const Compression &compression, size_t count,
                                     std::vector<FamilyImpl *> *created) {
   std::vector<std::string> names;
@@ -154,7 +154,7 @@ Status FamilyRegistry::import(const Compression &compression, const rocksdb::Exp
     name = format_family_name({next_sequence_++, compression});
   }
   rocksdb::ImportColumnFamilyOptions options;
-  options.move_files = true;  // it links; what it removes afterwards is not there (cloudfs::shared_directory)
+  options.move_files = true;  // makes links; the paths it then removes are no real files (shared_directory())
   rocksdb::ColumnFamilyHandle *handle = nullptr;
   const cloudfs::OptionsFilesAllowed allowed;
   const rocksdb::Status status =
@@ -255,8 +255,9 @@ void FamilyRegistry::drop_queued() {
   }
 }
 
-// An error may mean that only the OPTIONS file failed (FAMILY-3). A second attempt tells: RocksDB refuses it
-// as invalid when the family is gone already.
+// RocksDB may return an error although it dropped the family, because it could not write an OPTIONS file
+// (FAMILY-3). So a failed drop is tried a second time: if the family is gone already, RocksDB refuses the
+// second attempt as an invalid argument.
 bool FamilyRegistry::drop_now(FamilyImpl *family) {
   if (settings_.store != nullptr) atoll_store_note_drop(settings_.store);
   rocksdb::Status status = db_->DropColumnFamily(family->handle());
@@ -289,8 +290,8 @@ void FamilyRegistry::refill() {
   task_.ask(kRetryInterval);
 }
 
-// A reader that still asks a released family for its handle gets the handle of the default family, which has
-// no rows.
+// Releases the handles of families that were dropped a while ago. A reader that still asks such a family for
+// its handle gets the handle of the default family, which has no rows.
 void FamilyRegistry::release_handles() {
   MutexLock lock(mutex_);
   while (!to_release_.empty()) {

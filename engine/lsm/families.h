@@ -1,22 +1,22 @@
-// The column families of the main database: handing out, dropping, and the pool of ready ones.
+// Creates and drops the column families of the main database, and keeps a pool of empty ones for new tables.
 //
 // Creating one family costs a MANIFEST sync; a batch of 16 costs little more. So families with the default
 // compression are created in batches in the background and handed out from a pool.
 //
 // Invariants
-//   FAMILY-1  A family is in exactly one state: unclassified (found at open, the catalog has not been asked),
-//             pooled (empty, nobody knows it), used, dropped.
-//   FAMILY-2  atoll_store_note_ddl() is called after each creation and drop and before the family is handed
-//             out, so that no WAL that mentions a family is replayable over a root without it (gate PUB-G8);
-//             atoll_store_note_drop() before each drop, so that no root lacks a family that the WAL still
-//             names (PUB-G2).
-//   FAMILY-3  Families are created and dropped in the base database, not in the TransactionDB: the lock
-//             manager of the latter, which Atoll does not use, would keep tables per family. As cloudfs
-//             refuses OPTIONS files, RocksDB returns an error for a DDL that succeeded. So a creation has
-//             succeeded if RocksDB returned a handle, and a drop if the family is gone.
-//   FAMILY-4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family,
-//             which pins its files, is released after a grace period, and not while a compaction uses it;
-//             iterators hold their own reference.
+//   FAMILY-1  A family is in exactly one state: unclassified (found at open; whether the catalog has a table
+//             in it is not known yet), pooled (empty, no table uses it), used, or dropped.
+//   FAMILY-2  atoll_store_note_ddl() is called after each creation or drop, and before a family is handed
+//             out. So no WAL that names a family is replayed over a root without the family (gate PUB-G8).
+//             atoll_store_note_drop() is called before each drop. So no root without the family is published
+//             while the bucket lacks WAL from before the drop, which may still name the family (PUB-G2).
+//   FAMILY-3  Families are created and dropped in the base database, not in the TransactionDB, whose lock
+//             manager would keep lock tables for each family; Atoll does not use them. cloudfs refuses
+//             OPTIONS files, so RocksDB returns an error for a DDL that has succeeded. So a creation has
+//             succeeded if RocksDB returned a handle, and a drop has succeeded if the family is gone.
+//   FAMILY-4  A FamilyImpl lives until the registry is destroyed. The RocksDB handle of a dropped family
+//             keeps the family's files. It is released after a grace period, and not while a compaction uses
+//             it. Iterators hold a reference of their own.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -41,11 +41,12 @@ namespace atoll::lsm {
 // Returns one of RocksDB's figures of a family; 0 when RocksDB does not have it.
 uint64_t int_property(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, const std::string &name);
 
-// Returns the table files of a family that may have keys from `begin` to `end`, which is not one of them.
+// Returns the table files of a family that may have keys in [begin, end).
 std::vector<rocksdb::SstFileMetaData> files_in(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle,
                                                std::string_view begin, std::string_view end);
 
-// The size of an entry of one index on disk, by which the bytes of a range become an estimate of its entries.
+// The average size of an entry of one index on disk. The bytes of a range, divided by it, give the estimated
+// number of entries.
 struct EntrySize {
   double bytes = 0;
   std::chrono::steady_clock::time_point measured_at;
@@ -65,7 +66,7 @@ class FamilyImpl final : public Family {
   Mutex entry_sizes_mutex;
   std::unordered_map<std::string, EntrySize> entry_sizes
       ATOLL_GUARDED_BY(entry_sizes_mutex);  // key: index prefix
-  std::atomic<int> compactions{0};          // that statements have asked for and that still run
+  std::atomic<int> compactions{0};          // manual compactions of the family that have not ended
 
  private:
   friend class FamilyRegistry;
@@ -92,13 +93,14 @@ class FamilyRegistry {
   FamilyRegistry(rocksdb::DB *db, const SharedParts *parts, Settings settings);
   ~FamilyRegistry();  // releases all handles
 
-  // Takes over all handles, at open. Those of the fixed families (catalog, shared) count as used.
+  // Called at open: takes over the handles of all families. Families without a table's name (default,
+  // catalog, shared) count as used; the others are unclassified.
   void adopt(const std::vector<rocksdb::ColumnFamilyHandle *> &handles);
-  // Finds or creates the family of that name, at open.
+  // Called at open: finds the family of that name, or creates it.
   Status fixed(std::string_view name, Family **out);
 
-  // Makes a used family with these files, whose objects it shares. Errors: kUnavailable, kFenced, kNoSpace,
-  // kInterrupted.
+  // Makes a family with table files of another family and hands it out. Both families share the objects of
+  // the files in the bucket. Errors: kUnavailable, kFenced, kNoSpace, kInterrupted.
   Status import(const Compression &compression, const rocksdb::ExportImportFilesMetaData &files,
                 Family **out);
   // Errors: kUnavailable, kFenced, kNoSpace.
@@ -109,7 +111,7 @@ class FamilyRegistry {
 
   std::vector<FamilyImpl *> live();
   size_t pooled();
-  void stop() { task_.stop(); }  // pending drops are left to the next reconcile()
+  void stop() { task_.stop(); }  // reconcile() after the next start repeats pending drops
 
  private:
   Status create_batch(const Compression &compression, size_t count, std::vector<FamilyImpl *> *created)
@@ -118,7 +120,7 @@ class FamilyRegistry {
   FamilyImpl *insert(rocksdb::ColumnFamilyHandle *handle, FamilyImpl::State state) ATOLL_REQUIRES(mutex_);
   bool is_empty(FamilyImpl *family);
   bool drop_now(FamilyImpl *family);
-  // The work of the background task, which alone takes from to_drop_ and to_release_.
+  // The background task calls the next four functions. Only they remove elements of to_drop_ and to_release_.
   void work();
   void drop_queued();
   void refill();
@@ -129,7 +131,7 @@ class FamilyRegistry {
   const SharedParts *const parts_;
   const Settings settings_;
 
-  Mutex create_mutex_;  // one batch at a time; taken before mutex_
+  Mutex create_mutex_;  // held while RocksDB creates families; locked before mutex_
   Mutex mutex_;
   std::unordered_map<uint32_t, std::unique_ptr<FamilyImpl>> families_ ATOLL_GUARDED_BY(mutex_);
   std::deque<FamilyImpl *> pool_ ATOLL_GUARDED_BY(mutex_);
@@ -138,7 +140,7 @@ class FamilyRegistry {
       ATOLL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ATOLL_GUARDED_BY(mutex_) = 1;
   bool reconciled_ ATOLL_GUARDED_BY(mutex_) = false;
-  RepeatedTask task_;  // last: uses all of the above
+  RepeatedTask task_;  // declared last, because its thread uses the other members
 };
 
 }  // namespace atoll::lsm

@@ -1,5 +1,5 @@
 // Goal:   families are handed out, pooled, dropped and reconciled without loss or leak, across reopens.
-// Method: through Database, with and without a crash; the store's log shows what was noted as DDL.
+// Method: the tests use Database and reopen it as after a crash; the fake store records each note_ddl call.
 #include "lsm/families.h"
 #include "lsm/raw.h"
 
@@ -59,7 +59,7 @@ TEST(FamiliesTest, unknown_families_return_to_the_pool_or_are_dropped) {
   EXPECT_EQ(database.get(database->find_family(known_id), "k"), "v");
   EXPECT_EQ(database->find_family(orphan_id), nullptr);
   ASSERT_TRUE(TestDatabase::wait_for([&] { return database.store()->count("note_ddl") > noted; }));
-  EXPECT_GT(database.counter("families_pooled"), 0u);  // the rest of the first batch
+  EXPECT_GT(database.counter("families_pooled"), 0u);  // the other families of the first batch
   ASSERT_ATOLL_OK(database.reopen());
   EXPECT_EQ(database->find_family(orphan_id), nullptr);
   EXPECT_EQ(database.get(database->find_family(known_id), "k"), "v");

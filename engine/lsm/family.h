@@ -1,4 +1,4 @@
-// A column family, and the ones there are.
+// One column family and its reads (Family), and what DDL does with the families (Families).
 #pragma once
 
 #include <rocksdb/db.h>
@@ -21,11 +21,13 @@ struct Compression {
   bool operator==(const Compression &) const = default;
 };
 
-// kPast: a state of the past (past_database.h). It does not change, and nothing writes to it.
+// Which database a family belongs to: main, temp, or a past state of main, which does not change and which
+// nothing writes to (kPast, past_database.h).
 enum class Side : uint8_t { kMain, kTemp, kPast };
 
-// A column family. Pointers stay valid until the database is closed, also after a drop. The reads of this
-// class bypass locks and transactions: one without a snapshot sees the newest committed rows.
+// A column family. A pointer to it stays valid until the database is closed, even after the family is
+// dropped. The reads of this class bypass locks and transactions. A read without a snapshot sees the newest
+// committed rows.
 class Family {
  public:
   virtual ~Family() = default;
@@ -33,7 +35,7 @@ class Family {
   virtual Side side() const = 0;
   virtual rocksdb::ColumnFamilyHandle *handle() const = 0;
 
-  // The statuses are RocksDB's: from_rocksdb() says what they ask for.
+  // The reads return RocksDB's status; from_rocksdb() translates it into a Code.
   rocksdb::Status get(const rocksdb::ReadOptions &options, const rocksdb::Slice &key,
                       rocksdb::PinnableSlice *value) const {
     return base()->Get(options, handle(), key, value);
@@ -59,9 +61,9 @@ class Family {
   virtual rocksdb::DB *base() const = 0;
 };
 
-// Makes and drops the families of tables, and removes and copies ranges of them: what DDL needs.
-// Threads: any. After kUnavailable and kNoSpace the statement may be tried again; kFenced: this server writes
-// no more.
+// What DDL needs: makes and drops the families of tables, and removes and copies key ranges in them.
+// Threads: any. After kUnavailable and kNoSpace the statement may be tried again; after kFenced this server
+// cannot write any more.
 class Families {
  public:
   virtual ~Families() = default;
@@ -69,30 +71,32 @@ class Families {
   // Makes a family for one table. With the default compression it is taken from a pool. The family is durable
   // when this returns. Errors: kUnavailable, kFenced, kNoSpace.
   virtual Status create_family(const Compression &compression, Family **out) = 0;
-  // Makes a family with the rows that `source`, of main, has now: it shares the table files, none is copied.
-  // Later changes of one do not show in the other. Durable when this returns. The caller keeps writers away.
-  // Blocks: for a flush, and until files that are new are uploaded. Errors: as create_family(), kInterrupted.
+  // Makes a family with the rows that `source`, a family of main, has now. Both families share the table
+  // files; no file is copied. Later changes of one family do not show in the other. The new family is durable
+  // when this returns. The caller keeps writers of `source` away. Blocks: for a flush, and until new files
+  // are uploaded. Errors: those of create_family(), and kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
-  // Writes a copy of each entry in [begin, end), in which `start` replaces the first start.size() bytes of
-  // the key. Not synced. Asks `is_cancelled` now and then. Errors: kInterrupted, and those of a write; after
-  // an error some copies are written.
+  // Writes a copy of each entry in [begin, end). In the key of the copy, `start` replaces the first
+  // start.size() bytes. The log is not synced. Calls `is_cancelled` now and then. Errors: kInterrupted, and
+  // those of a write; after an error, some copies may have been written.
   virtual Status copy_entries(Family *family, std::string_view begin, std::string_view end,
                               std::string_view start, const std::function<bool()> &is_cancelled) = 0;
-  // Whether all memtables keep their filters after a restart with one family more (filtered_families_max()).
+  // Whether all memtables still get filters after a restart if one more family is made
+  // (filtered_families_max()).
   virtual bool has_room_for_family() = 0;
   // Drops the family in the background. Requires: no table in the catalog uses it any more.
   virtual void drop_family(uint32_t id) = 0;
-  // Drops the families that the catalog does not know, as a crash between making a family and making its
-  // table leaves them.
+  // Drops the families in which the catalog has no table; empty ones may return to the pool instead. Such
+  // families exist after a crash between the creation of a family and the creation of its table.
   virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
 
-  // Removes [begin, end) by one range tombstone; the space is reclaimed in the background. Requires for the
-  // main database: the range is never used again. The reclaiming drops each table file that lies in the
-  // range, also one that was written after this call. Errors: those of a write.
+  // Deletes [begin, end) by one range tombstone; its disk space is freed in the background. Requires for the
+  // main database: no statement ever uses the range again. The background task deletes each table file that
+  // lies wholly in the range, even one that was written after this call. Errors: those of a write.
   virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
 };
 
-// Maps a RocksDB status; adds nothing to its message.
+// Translates a RocksDB status into a Status of Atoll with the same message.
 Status from_rocksdb(const rocksdb::Status &status);
 
 }  // namespace atoll::lsm

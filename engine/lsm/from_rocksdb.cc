@@ -1,5 +1,6 @@
-// Which reaction a RocksDB status asks for. kUnavailable is the safe answer to any I/O failure: nothing is
-// damaged, the statement fails, a retry may work.
+// Translates a RocksDB status into the Code that tells the caller how to react. kUnavailable is the safe code
+// for an I/O failure of an unknown kind: it says that the statement fails, that nothing is damaged, and that
+// a retry may succeed.
 #include "lsm/family.h"
 
 namespace atoll::lsm {

@@ -1,5 +1,5 @@
-// RocksDB's own log file (LOG, local only), without the option dumps: with thousands of families they are
-// megabytes at each start and say nothing that options.cc does not.
+// RocksDB's own text log (the local file LOG), without the dumps of all options. With thousands of families,
+// these dumps take megabytes at each start and say only what options.cc says.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -11,7 +11,7 @@
 
 namespace atoll::lsm {
 
-// nullptr when the file cannot be made: RocksDB then tries by itself.
+// Returns nullptr when the file cannot be created. RocksDB then tries to create its log file by itself.
 std::shared_ptr<rocksdb::Logger> make_info_log(const std::string &directory);
 
 }  // namespace atoll::lsm

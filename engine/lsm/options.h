@@ -1,7 +1,7 @@
-// Every RocksDB option Atoll sets, and why. No other file of the engine fills in option structs.
+// The RocksDB options of databases, families and bulk-load files, and why Atoll sets them.
 //
-// A family's options follow from its NAME alone ("t00000042.zstd.6"), because a database restored from the
-// bucket has no OPTIONS file: the MANIFEST names the families and nothing else survives.
+// A family's options follow from its NAME alone ("t00000042.zstd.6"). A database restored from the bucket has
+// no OPTIONS file, so the families' names in the MANIFEST are all that it knows of their options.
 #pragma once
 
 #include <rocksdb/advanced_cache.h>
@@ -26,14 +26,14 @@ namespace atoll::lsm {
 constexpr std::string_view kCatalogFamilyName = "catalog";
 constexpr std::string_view kSharedFamilyName = "shared";
 
-// Files are cut at these sizes: big enough that a bucket holds few objects. Those of a load are smaller, as
-// nothing overlaps the upload of the last one.
+// The sizes at which table files are cut, large enough that a bucket has few objects. Files of a bulk load
+// are smaller, because the load has nothing left to do while its last file is uploaded.
 constexpr uint64_t kTableFileBytes = 64ull << 20;
 constexpr uint64_t kBulkFileBytes = 32ull << 20;
 
 // ---- Names of families -----------------------------------------------------------------------------
 struct FamilyName {
-  uint64_t sequence = 0;  // never reused, so that names never are
+  uint64_t sequence = 0;  // never reused, so that no name of a family is ever reused
   Compression compression;
 };
 
@@ -46,15 +46,15 @@ struct SharedParts {
   std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
   std::shared_ptr<rocksdb::Statistics> statistics;
   std::shared_ptr<const rocksdb::FilterPolicy> filter;
-  std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> deletions;  // marks files full of them
-  uint64_t memtable_bytes = 0;                                          // of one family
+  std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> deletions;  // marks files full of deletions
+  uint64_t memtable_bytes = 0;                                          // size of one memtable
   uint64_t wal_bytes_max = 0;
   int threads = 0;
-  bool filters_memtables = true;  // of all families; see filtered_families_max()
+  bool filters_memtables = true;  // false: only memtables of the shared family have filters
 };
 
-// The greatest number of families of which all have filters in their memtables. With more, only the shared
-// one has: each filter takes its memory whether the family is written or not, and together they may take an
+// With at most this many families, all memtables have filters; with more, only those of the shared family. A
+// filter takes its memory even if nothing is written to the family, and all filters together may take an
 // eighth of the memtables' budget.
 uint64_t filtered_families_max(const SharedParts &parts);
 
@@ -65,10 +65,11 @@ rocksdb::DBOptions temp_database_options(const DatabaseOptions &options, const S
 rocksdb::TransactionDBOptions transaction_options();
 
 rocksdb::ColumnFamilyOptions family_options(const Compression &compression, const SharedParts &parts);
-// The options of the family `name`, whose compression its name tells; an unknown name gets `fallback`.
+// Returns the options of the family `name`. The compression is part of a table family's name; families with
+// other names get `fallback`. The catalog and the default family get LZ4.
 rocksdb::ColumnFamilyOptions family_options_by_name(std::string_view name, const Compression &fallback,
                                                     const SharedParts &parts);
-// What RocksDB needs to open the families of these names.
+// Returns the descriptors with which RocksDB opens the families of these names.
 std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors(const std::vector<std::string> &names,
                                                                 const Compression &fallback,
                                                                 const SharedParts &parts);

@@ -1,4 +1,5 @@
-// RocksDB's own databases, for this folder and tests alone; `make check` looks (sealed-lsm).
+// Access to RocksDB's own database objects. Only this folder and tests may use it; the rule sealed-lsm of
+// `make check` enforces that.
 #pragma once
 
 #include "lsm/rows.h"
@@ -7,12 +8,13 @@ namespace atoll::lsm {
 
 struct Raw {
   static rocksdb::DB *of(const Family *family) { return family->base(); }
-  // `database` is a pointer of any kind to a database.
+  // `database`: a plain or smart pointer to a database, or an object such as TestDatabase that acts as one.
   template <typename Pointer>
   static rocksdb::TransactionDB *of(Pointer &&database, Side side) {
     return database->db(side);
   }
-  // The database below RocksDB's transaction layer, which would add nothing: locks are Atoll's own.
+  // Returns the database below RocksDB's transaction layer, which Atoll does not need for plain reads and
+  // writes, because it has locks of its own.
   template <typename Pointer>
   static rocksdb::DB *below(Pointer &&database, Side side) {
     return database->db(side)->GetBaseDB();

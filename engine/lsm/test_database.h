@@ -1,4 +1,4 @@
-// A database in a directory of its own, with or without a fake bucket, for the tests of this folder.
+// For the tests of this folder: a database in its own temporary directory, with or without a fake bucket.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -105,7 +105,7 @@ class TestDatabase {
   std::unique_ptr<Database> database_;
 };
 
-// A key like the handler's: index prefix and a big-endian number.
+// A key in the form that the handler uses: an index prefix and a big-endian number.
 inline std::string test_key(uint64_t number, char index = 1) {
   std::string key(5, '\0');
   key.push_back(index);

@@ -1,9 +1,11 @@
-// Refuses to compile against headers whose classes have other sizes than the server's.
+// Fails to compile when the classes in the server's headers have other sizes than in Debian's build of the
+// server.
 //
-// The server and this plugin share these classes by layout, and nothing checks that at load but the version
-// number. A wrong setting (DBUG_OFF missing, another my_config.h) would show as a field read at the wrong
-// place. The sizes were taken from Debian's own build of 10.11.18 on x86-64. A later patch release of 10.11
-// is accepted when its classes have the same sizes.
+// The server and this plugin share objects of these classes, so both must have the same layout of them. The
+// server checks only the version number when it loads the plugin. With a wrong setting (DBUG_OFF missing,
+// another my_config.h), the plugin would read fields at wrong offsets. The sizes were taken from Debian's own
+// build of 10.11.18 on x86-64. A later patch release of 10.11 is accepted when its classes have the same
+// sizes.
 //
 // When a class has another size, the compiler's messages show both numbers. Compare the headers of the two
 // versions and `nm -DS build/mariadb/sbin/mariadbd` for the vtables of handler, Field and Item, then add a
@@ -12,7 +14,8 @@
 
 namespace {
 
-// The failing instance shows both numbers in the compiler's message.
+// A failing static_assert names this function with both numbers, so the compiler's message shows the size
+// that was found and the size that was expected.
 template <size_t found, size_t expected>
 constexpr bool same_size() {
   static_assert(found == expected,

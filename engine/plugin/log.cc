@@ -1,5 +1,5 @@
-// The server's error log. Repeats of one message within a minute are left out, so that an outage does not
-// fill the disk with it.
+// Writes to the server's error log. A message that was logged within the last minute is left out, so that an
+// outage does not fill the disk.
 #include "handler/server.h"
 
 #include <log.h>
@@ -16,7 +16,7 @@ namespace atoll::plugin {
 namespace {
 
 constexpr std::chrono::seconds kQuietTime(60);
-constexpr size_t kRemembered = 64;  // messages; plenty for one kind of trouble, small enough to scan
+constexpr size_t kRemembered = 64;  // messages: more than one outage causes, but few enough to scan
 
 // True when the message was not logged within the last kQuietTime.
 bool is_new(const std::string &message) {
@@ -31,15 +31,15 @@ bool is_new(const std::string &message) {
   return true;
 }
 
-// `key` makes the text that tells one message from another. Returns true, too, when there is no memory to
-// make or remember it.
+// Whether the message is to be logged. `key` returns the text by which messages are compared. Returns true,
+// too, when there is no memory to make or to remember that text.
 template <typename Key>
 bool is_news(const Key &key) {
   return guarded([&] { return is_new(key()); }, [](const Status &) { return true; });
 }
 
-// The same warning comes again with other numbers (times, attempts): warnings are told apart by the start of
-// their text, without its digits.
+// Returns the text by which warnings are compared: the start of the message, without digits. The same warning
+// may come again with other numbers (times, attempts).
 std::string without_numbers(const std::string &message) {
   constexpr size_t kTellingBytes = 100;
   std::string key;

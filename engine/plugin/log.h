@@ -5,7 +5,7 @@
 
 namespace atoll::plugin {
 
-// Writes to the server's error log; a warning or an error that was said within the last minute is left out.
+// Writes to the server's error log. A warning or an error that was logged within the last minute is left out.
 // `level`: ATOLL_LOG_INFO, _WARNING, _ERROR. Never throws. Threads: any.
 void write_to_server_log(int level, const char *message) noexcept;
 

@@ -20,8 +20,8 @@ namespace atoll::plugin {
 
 namespace {
 
-// The server chooses between the binary log and its own log of transactions once, at start; engines that come
-// later take no part in two-phase commit unless the binary log is on.
+// At its start, the server decides once whether the binary log or tc.log coordinates two-phase commits. An
+// engine that is loaded later takes part in them only if the binary log is on.
 void warn_about_late_loading() {
   if (!mysqld_server_started || opt_bin_log) return;
   log_warning(
@@ -37,7 +37,7 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type type
                static_cast<uint>(text.size()));
 }
 
-// The server calls this when it has gone through its DDL log.
+// The server calls this when it has finished recovery from its DDL log.
 int signal_ddl_recovery_done(handlerton *) {
   finish_ddl_recovery(/*with_log=*/true);
   return 0;
@@ -55,7 +55,7 @@ void start_engine(handlerton *hton) {
   if (wants_bounded_heap()) bound_heap();
   fill_callbacks(hton);
   warn_about_late_loading();
-  (void)start_instance(hton);  // logged and kept for engine::ready(): the server starts in any case
+  (void)start_instance(hton);  // a failure is logged, and ready() repeats it
   if (!mysqld_server_started) handler::commit_decided_transactions();
 }
 

@@ -1,12 +1,13 @@
-// Init and deinit of the storage engine plugin, as the declaration in plugin_link.cc names them.
+// The init and deinit functions of the storage engine plugin, which plugin_link.cc declares to the server.
 #pragma once
 
 #include "base/namespace.h"
 
 namespace atoll::plugin {
 
-// `engine` is the handlerton. Never fails because of the bucket, a disk or a setting: see start_stop.h.
-// Returns 1 when the server process has no memory or no thread for the engine; the log says so.
+// `engine` is the handlerton. Never fails because of the bucket, a disk or a setting: then the server starts
+// without the engine's tables (start_stop.h). Returns 1 only when the process has no memory or no thread for
+// the engine, and logs this.
 int init_engine(void *engine);
 int deinit_engine(void *engine);
 

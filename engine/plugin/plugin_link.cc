@@ -1,4 +1,4 @@
-// The declaration by which the server finds the plugins of this library.
+// Declares to the server the plugins that this library contains.
 #include "handler/server.h"
 
 #include <item_create.h>
@@ -20,7 +20,8 @@ namespace ours = atoll::plugin;
 constexpr char kAuthor[] = "Atoll contributors";
 constexpr char kVersionText[] = "0.1.0";
 constexpr unsigned int kVersion = 0x0001;
-// The server's default plugin_maturity lets Gamma in. README says what that means for version 0.1.
+// With the default of plugin_maturity, the server loads plugins of maturity Gamma. README says what that
+// means for version 0.1.
 constexpr unsigned int kMaturity = MariaDB_PLUGIN_MATURITY_GAMMA;
 
 st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
@@ -33,7 +34,7 @@ Plugin_function clone_database_function(ours::clone_database_function());
 Plugin_function mount_function(ours::mount_function());
 Plugin_function unmount_function(ours::unmount_function());
 
-// Views are unloaded with the library; they hold nothing.
+// A view holds no resources, so there is nothing to release when the server unloads it.
 int deinit_view(void *) { return 0; }
 
 constexpr st_maria_plugin view_plugin(const char *name, const char *description, int (*init)(void *)) {
@@ -71,7 +72,7 @@ constexpr st_maria_plugin function_plugin(Plugin_function *function, const char 
 
 }  // namespace
 
-// One plugin after the other, as the server's macro wants them.
+// The server's macro needs the list of plugins in this form.
 // clang-format off
 maria_declare_plugin(atoll)
 {

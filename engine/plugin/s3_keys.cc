@@ -1,5 +1,5 @@
-// See s3_keys.h. The server first calls the `check` functions of all variables of a statement, then the
-// updates.
+// See s3_keys.h. For a SET statement with several variables, the server first calls the `check` functions of
+// all of them, and then their update functions.
 #include "plugin/s3_keys.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ int refuse(const char *why) {
   return 1;
 }
 
-// The given text; empty when there is none.
+// Returns the text that the SET statement gives; empty when it gives none.
 std::string text_of(st_mysql_value *value) {
   char buffer[512];
   int length = sizeof(buffer);
@@ -42,7 +42,7 @@ std::string text_of(st_mysql_value *value) {
   return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(length));
 }
 
-// Gives the server the mask to keep as the value.
+// Accepts the SET statement. The value that the server keeps and shows is the mask.
 int accept(void *save) {
   *static_cast<const char **>(save) = kKeyMask;
   return 0;

@@ -1,5 +1,5 @@
-// See start_stop.h. The engine opens itself (engine/engine.h); around that stand what only a server has: its
-// variables, its data directory, its recovery and its error log.
+// See start_stop.h. Engine::open() opens the engine itself (engine/engine.h). This file connects it to the
+// server: to its variables, data directory, recovery and error log.
 #include "plugin/start_stop.h"
 
 #include "handler/server.h"
@@ -49,12 +49,13 @@ void ignore_db_dirs_append(const char *directory);
 namespace atoll::plugin {
 namespace {
 
-constexpr uint64_t kRetrySeconds = 30;  // an unreachable bucket at start
-// The time for one look at the owner: for its requests, when the bucket is slow.
+constexpr uint64_t kRetrySeconds = 30;  // between two tries to open, when the bucket is unreachable
+// How much longer the service manager is asked to wait at each try to open: one try sends a few requests,
+// which a slow bucket may answer late.
 constexpr std::chrono::seconds kStartExtension{120};
-constexpr uint64_t kLookSeconds = 5;   // at start, at an owner that may still live
-constexpr uint32_t kDoublingsMax = 7;  // of kRetrySeconds: 64 minutes
-constexpr uint64_t kSweepSeconds = 2;  // databases and triggers: how old the kept copy may be
+constexpr uint64_t kLookSeconds = 5;   // between two tries, while another owner may still live
+constexpr uint32_t kDoublingsMax = 7;  // of kRetrySeconds, up to 64 minutes
+constexpr uint64_t kSweepSeconds = 2;  // between two sweeps: how old the copies of db.opt and triggers may be
 constexpr uint64_t kStatisticsSeconds = 10;
 
 using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
@@ -62,8 +63,8 @@ using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
 struct State {
   handlerton *hton = nullptr;
   engine::StartSettings settings;
-  Opener opener{nullptr, &atoll_opener_free};  // from the start until the engine runs
-  uint32_t epochs_in_vain = 0;                 // claimed by tries that failed later
+  Opener opener{nullptr, &atoll_opener_free};  // exists from the start until the engine runs
+  uint32_t epochs_in_vain = 0;                 // epochs claimed by tries to open that failed later
   bool is_first_start = false;                 // there was no database in base_dir
   uint64_t next_try_second = 0;                // background thread only
   std::unique_ptr<engine::Engine> owned;
@@ -73,13 +74,13 @@ struct State {
   std::unique_ptr<SnapshotKeeper> keeper;
   std::unique_ptr<Masking> masking;
   std::unique_ptr<NameHint> names;
-  std::atomic<bool> stopping{false};  // ends what the background thread is doing
-  uint64_t synced_position = 0;       // of the log; background thread only
+  std::atomic<bool> stopping{false};  // interrupts the work of the background thread
+  uint64_t synced_position = 0;       // in the log; background thread only
 };
 
 State state;
 
-// Makes the directory, unless it is there. Errors: kInvalid, with what the user can do.
+// Makes the directory, unless it exists. Errors: kInvalid, with a message that says what the user can do.
 Status make_base_dir(const std::string &path) {
   if (::mkdir(path.c_str(), my_umask_dir) == 0 || errno == EEXIST) {
     if (::access(path.c_str(), R_OK | W_OK | X_OK) == 0) return Status::Ok();
@@ -88,7 +89,8 @@ Status make_base_dir(const std::string &path) {
                                     ". The server's user must be able to write there");
 }
 
-// Whether this thread's statement was killed; for waits that do not know their statement.
+// Whether the statement of the calling thread was killed, for waits inside the engine that do not know their
+// statement.
 bool is_killed() {
   const THD *thd = current_thd;
   return thd != nullptr && is_statement_killed(thd);
@@ -159,25 +161,25 @@ Status open_all(const engine::StartSettings &settings) {
   return Status::Ok();
 }
 
-// Directories beside the databases that are not databases: SHOW DATABASES must not list them.
+// Keeps SHOW DATABASES from listing directories that are beside those of the databases but are no databases.
 void hide_directories(const engine::StartSettings &settings) {
   ignore_db_dirs_append("#atoll");
   const std::string bucket = settings.bucket_beside_databases();
   if (!bucket.empty()) ignore_db_dirs_append(bucket.c_str());
 }
 
-// Whether the last try to open failed because another server may still live.
+// Whether the last try to open failed because another server may still own the bucket.
 bool waits_for_owner() { return state.opener && atoll_opener_waits_ms(state.opener.get()) > 0; }
 
-// A try that fails after its claim leaves objects in the bucket for ever, so tries become rare after such
-// failures.
+// A try to open that fails after it has claimed the bucket leaves objects in the bucket for ever. So each
+// such failure doubles the time until the next try.
 uint64_t retry_seconds() {
   if (waits_for_owner()) return kLookSeconds;
   return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
 }
 
-// Called before the first connection is served, or before the first one that finds the engine running. The
-// server has finished its DDL log's recovery by then, which needs to open tables.
+// Called before the server serves the first connection, or, if the engine opens later, before a statement can
+// use the engine. By then the server has finished recovery from its DDL log, for which it must open tables.
 void close_what_is_not_masked() {
   state.masking = Masking::begin(state.owned.get(), state.settings.mask_file);
 }
@@ -190,8 +192,9 @@ void announce() {
   log_info("tables live in " + state.settings.url);
 }
 
-// A late start cannot do what the server does between plugin start and the first connection: finish
-// transactions that were prepared when it crashed, by asking the binary log.
+// If the engine opens after the start of the server, it cannot take part in the server's recovery, which
+// decides by the binary log about transactions that were prepared before a crash. So this refuses to open a
+// database that has prepared transactions.
 Status refuse_late_recovery() {
   if (state.owned->transactions()->prepared_xids().empty()) return Status::Ok();
   state.side_files.reset();
@@ -212,13 +215,14 @@ void try_again() {
     return;
   }
   engine::set_not_running(status);
-  if (!waited || !waits_for_owner()) log_error(std::string(status.message()));  // a wait is told once
+  if (!waited || !waits_for_owner()) log_error(std::string(status.message()));  // a wait is logged once
 }
 
-// The server's recovery needs the engine: what was committed in the binary log or in tc.log only must be
-// committed here before the first connection, and cannot be later. Without local files the binary log that
-// belongs to the database is rarely there; the prepared transactions of a database made from the bucket are
-// then left to the administrator (refuse_late_recovery()).
+// Whether the start of the server must wait for the engine. Transactions that are committed only in the
+// binary log or in tc.log must be committed in the engine before the first connection; later is too late.
+// This does not hold for a server without local files, because it rarely has the binary log that belongs to
+// the database. The prepared transactions of a database that was made from the bucket are left to the
+// administrator (refuse_late_recovery()).
 bool must_open_in_start() {
   return !mysqld_server_started && has_database(state.settings) && handler::recovery_may_commit();
 }
@@ -246,8 +250,9 @@ bool is_worth_another_try() {
   return why == Code::kUnavailable || why == Code::kNoMemory;
 }
 
-// Commits sync the log themselves with atoll_flush_log_at_trx_commit=1, but not everything written is a
-// commit, and what is not synced is not shipped: the bucket would seem to lag.
+// Syncs the log if anything was appended since the last call. With atoll_flush_log_at_trx_commit=1 each
+// commit syncs the log, but other writes do not. The shipper uploads only synced bytes, so without this the
+// bucket would seem to lag.
 void sync_appended(const engine::Engine *running) {
   const uint64_t position = atoll_store_wal_position(running->store());
   if (position == state.synced_position) return;
@@ -272,7 +277,7 @@ void tick(uint64_t second) {
     return;
   }
   sync_appended(running);
-  // A fenced server must not write, not even what it knows about itself.
+  // A fenced server must not write anything, not even statistics and copies of the server's files.
   if (!bridge::ok(atoll_store_may_write(running->store()))) return;
   log_failure(running->catalog()->reclaim());
   if (second % kSweepSeconds == 0) log_failure(state.side_files->sweep());
@@ -293,7 +298,7 @@ Status start_instance(handlerton *hton) {
   state.is_first_start = !has_database(state.settings);
   const Status status = open_at_start();
   if (status.ok()) {
-    if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // INSTALL SONAME
+    if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // loaded by INSTALL SONAME
     announce();
   } else {
     engine::set_not_running(status);
@@ -315,7 +320,8 @@ void stop_instance() {
   const Status stopped(Code::kUnavailable, "the engine has been stopped");
   state.stopping = true;
   stop_own_statements();
-  // This comes now, because the background thread may wait for something that a flush holds up.
+  // stop_waiting() must come before the threads end, because the background thread may wait for a flush, and
+  // the flush for room in the upload backlog.
   if (state.owned) state.owned->stop_waiting();
   state.keeper.reset();
   state.names.reset();
@@ -339,11 +345,12 @@ void stop_instance() {
 
 void stop_own_statements() {
   state.mover.reset();
-  if (state.masking && state.owned) state.owned->stop_waiting();  // its last flush cannot be interrupted
+  // A flush of the masking cannot be interrupted, so its wait for room in the upload backlog must end.
+  if (state.masking && state.owned) state.owned->stop_waiting();
   state.masking.reset();
 }
 
-// Logs what a backup lacks that was made without this engine.
+// Logs which ATOLL tables have no rows, if the data directory is a backup made without #atoll.
 void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) {
   const catalog::Catalog &catalog = *state.owned->catalog();
   const LostTables lost =

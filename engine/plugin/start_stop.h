@@ -1,13 +1,15 @@
-// Starting and stopping: what plugin init opens and deinit closes, and the threads that run in between.
+// Starts and stops the engine for the server, with the threads that run in between. Called by the plugin's
+// init and deinit functions.
 //
-// Life: start_instance() tries to open. When the bucket is unreachable (kUnavailable) the plugin stays loaded
-// and a background thread tries again each 30 seconds, later more rarely; while another server may still own
-// the bucket, the thread looks at that owner each 5 seconds, for 140 seconds. After any other failure SQL
-// gets the reason (engine/running.h) until the server is restarted with a better configuration. Only one
-// thing keeps the server itself from starting: that wait, when the binary log or tc.log may have to commit
-// transactions in local files of the engine.
+// Life: start_instance() tries to open the engine. When the bucket is unreachable (kUnavailable), the plugin
+// stays loaded, and a background thread tries again every 30 seconds, later more rarely. While another server
+// may still own the bucket, the thread tries every 5 seconds; this takes up to 140 seconds. After any other
+// failure, statements get the reason as an error (engine/running.h) until the server is restarted with
+// another configuration. Only one case delays the start of the server itself: another server may still own
+// the bucket, and the binary log or tc.log may have to commit transactions in local files of the engine.
 //
-// Threads: start and stop only from plugin init and deinit; the others from any thread.
+// Threads: start_instance() and stop_instance() only from plugin init and deinit; the other functions from
+// any thread.
 #pragma once
 
 #include "base/status.h"
@@ -16,19 +18,20 @@ struct handlerton;
 
 namespace atoll::plugin {
 
-// Opens everything from the system variables. Called once from plugin init. Errors are kept for
-// engine::ready() and logged; the return value is for tests.
+// Opens the engine with the settings of the system variables. Called once, from plugin init. An error is
+// logged, and engine::ready() returns it to statements; the return value is for tests.
 Status start_instance(handlerton *hton);
-// Flushes, publishes (bounded wait), closes. Called from plugin deinit.
+// Flushes memtables, publishes for a limited time, and closes the engine. Called from plugin deinit.
 void stop_instance();
 
-// Ends the background's own statements (plugin/host/table_mover.h, plugin/masking/masking.h), and waits for
-// them. Called before the server ends the connections; free when called again.
+// Ends the SQL statements that the engine runs itself (plugin/host/table_mover.h, plugin/masking/masking.h),
+// and waits for their end. Called before the server ends the connections. A second call does nothing.
 void stop_own_statements();
 
-// Makes files and catalog agree (plugin/recovery/ddl_recovery.h). Requires: no statement runs yet. Called by
-// the handlerton when the server has gone through its DDL log (`with_log`), and wherever the engine opens
-// later than that. In the latter case files may be older than a change that the log would have finished.
+// Makes the files of the data directory and the catalog agree (plugin/recovery/ddl_recovery.h). Requires: no
+// statement runs yet. `with_log`: called by the handlerton, when the server has finished recovery from its
+// DDL log. Otherwise the engine opens later than that, and files may be older than a change that the log
+// would have finished.
 void finish_ddl_recovery(bool with_log);
 
 }  // namespace atoll::plugin

@@ -1,4 +1,4 @@
-// See sysvars.h. The comment of each variable is what `mariadbd --help --verbose` shows.
+// See sysvars.h. `mariadbd --help --verbose` shows the text of each variable.
 #include "handler/server.h"
 
 #include <mysql/plugin.h>
@@ -23,38 +23,40 @@ namespace {
 constexpr unsigned long long kMiB = 1024ULL * 1024;
 constexpr unsigned long long kGiB = 1024 * kMiB;
 
-// Positions in durability_names; the first three are ATOLL_DURABILITY_*.
+// A position in durability_names. The first three positions are ATOLL_DURABILITY_*.
 constexpr unsigned long kDurabilityAuto = 3;
 const char *durability_names[] = {"local", "async", "sync", "auto", nullptr};
 TYPELIB durability_typelib = {array_elements(durability_names) - 1, "", durability_names, nullptr};
 
-// Positions are lsm::Algorithm.
+// The positions in this list are the numbers of lsm::Algorithm.
 const char *compression_names[] = {"none", "lz4", "zstd", "zlib", nullptr};
 TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names, nullptr};
 
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
-// A SET and suspend_history() may come at the same time: the later one tells the store what both have set.
+// Serializes SET GLOBAL and suspend_history(): when both come at the same time, the later one gives the store
+// the values of both.
 Mutex history_mutex;
 bool is_history_suspended ATOLL_GUARDED_BY(history_mutex) = false;
 char take_over_value, bound_heap_value;
 char *snapshot_schedule_value, *mask_file_value;
 
-// Set once by take_settings(): what `auto` stands for.
+// What atoll_durability=auto stands for. Set once, by take_settings().
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
 
-// A quarter of the memory, 128 MiB to 1 GiB: a server has other caches too.
+// A quarter of the memory, 128 MiB to 1 GiB, because a server has other caches, too.
 unsigned long long default_block_cache_size() {
   return std::clamp<unsigned long long>(memory_limit_bytes() / 4 / kMiB * kMiB, 128 * kMiB, kGiB);
 }
 
-// Larger transactions go to local disk and commit by ingestion, which is for the few that need it.
+// A sixteenth of the memory, 64 MiB to 1 GiB. A transaction that uses more than half of this writes its
+// changes to local disk and commits by ingestion; few transactions should need that.
 unsigned long long default_transaction_memory() {
   return std::clamp<unsigned long long>(memory_limit_bytes() / 16 / kMiB * kMiB, 64 * kMiB, kGiB);
 }
 
-// All cores, but at most 8: with more threads, one scan would take the server from everybody else.
+// All cores, but at most 8: with more threads, one scan would slow down all other connections.
 unsigned int default_scan_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
 
 void update_store_limits() {
@@ -64,7 +66,8 @@ void update_store_limits() {
                              live.lag_bytes_max);
 }
 
-// Tells the store how much history to keep: what the settings say, and none while it is suspended.
+// Tells the store how much history to keep: as much as the settings say, or none while the history is
+// suspended.
 void apply_history() {
   const MutexLock lock(history_mutex);
   const engine::Engine *running = engine::running();
@@ -137,7 +140,7 @@ constexpr auto guarded_hook = guarded_function<kHook, handler::fails>;
 template <auto kCheck>
 constexpr auto guarded_check = guarded_function<kCheck, handler::fails_by<1>>;
 
-// ---- The bucket: read at start ----
+// ---- The bucket: read at start; only the keys may change later ----
 
 MYSQL_SYSVAR_STR(url, url_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
                  "Where the tables live: file:///absolute/directory or s3://bucket/prefix. "

@@ -1,4 +1,4 @@
-// System variables (atoll_...): what they are at start, and what may change while running.
+// System variables (atoll_...): their values at start, and those that may change while the server runs.
 // Documentation for users: docs/configuration.md, one row per variable.
 #pragma once
 
@@ -12,19 +12,18 @@ namespace atoll::plugin {
 
 st_mysql_sys_var **system_variables();
 
-// Takes the start values: completes defaults that depend on the data directory and replaces the secrets in
-// what SHOW VARIABLES shows. Called once, from plugin init.
+// Returns the settings at start. Fills in defaults that depend on the data directory, and replaces the
+// secrets in the variables by a mask. Called once, from plugin init.
 engine::StartSettings take_settings();
 
 void forget_secrets(engine::StartSettings *settings);
 
-// The global variables. SET GLOBAL writes here while others read.
+// Returns the global variables. SET GLOBAL changes them while other threads read.
 const engine::Settings &settings();
-// The session variables of the connection `user`, a THD; nullptr: the global values.
+// Returns the session variables of the connection `user`, a THD; nullptr: the global values.
 engine::StatementSettings statement_settings(void *user);
 
-// With true: from now on, until it is called with false, the server keeps no history and drops what there
-// was.
+// After a call with true, the server keeps no history and drops the one that it has, until a call with false.
 void suspend_history(bool suspended);
 
 bool wants_bounded_heap();  // atoll_bound_heap

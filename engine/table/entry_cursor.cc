@@ -5,7 +5,7 @@
 
 namespace atoll::table {
 
-// Makes a cursor over all indexes of the table, until it gets its bounds.
+// Makes a cursor over all indexes of the table. The caller narrows it with set_bounds().
 std::unique_ptr<txn::Cursor> EntryCursor::make(txn::ReadAt at, bool whole_table) const {
   txn::ScanOptions options;
   options.lower = table_.layout().primary_index().start.substr(0, codec::kKeyPrefixLength);
@@ -14,8 +14,8 @@ std::unique_ptr<txn::Cursor> EntryCursor::make(txn::ReadAt at, bool whole_table)
   return table_.transaction()->scan(table_.family(), at, options);
 }
 
-// Does the open cursor show what a new one would? A read with locks needs the newest entries, also those that
-// others have committed since.
+// Whether the open cursor shows the same entries as a new cursor would. A locking read needs the newest
+// entries, also those that other transactions have committed since the cursor was opened.
 bool EntryCursor::is_current() const {
   if (!cursor_ || writes_ != table_.transaction()->write_count() || is_mutant(Mutant::cursor_reuse))
     return false;

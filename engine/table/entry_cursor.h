@@ -1,5 +1,5 @@
-// The cursor of entries that a table is read with: opened when it is needed, and kept for later searches of
-// the statement as long as it shows what a new one would.
+// The cursor over a table's entries. It is opened when it is needed, and later searches of the statement use
+// it again as long as it shows the same entries as a new cursor would.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,22 @@ class EntryCursor {
   // Makes the cursor ready for searches within `bounds`. A consistent read takes its snapshot here, if it has
   // none yet. `whole_table`: blocks are read ahead.
   void open(const Bounds &bounds, bool whole_table = false);
-  // Makes it ready for estimates that no read follows: it shows the newest entries, and no snapshot is taken.
+  // Makes the cursor ready to estimate the number of rows in a range, for statements that do not read the
+  // range afterwards. The cursor shows the newest entries, and the transaction takes no snapshot.
   void open_for_estimates(const Bounds &bounds);
   bool is_for_estimates() const { return writes_ == kForEstimates; }
   void close() { cursor_.reset(); }
   bool is_open() const { return cursor_ != nullptr; }
   bool has_own_writes() const { return cursor_ != nullptr && cursor_->has_own_writes(); }
 
-  // All that follow require: open() was called.
+  // All functions from here on require that open() or open_for_estimates() was called.
   void set_bounds(const Bounds &bounds) { cursor_->set_bounds(bounds.lower, bounds.upper); }
-  // Moves to the first key that is not less than `key`, or backwards to the last that is not greater.
+  // Moves forward to the first key that is not less than `key`, or backward to the last that is not greater.
   void seek(const std::string &key, bool forward) {
     forward ? cursor_->Seek(key) : cursor_->SeekForPrev(key);
   }
-  // As seek(), but backwards it moves to the last key that is less than `key`; if `key` is empty, to the last
-  // of all.
+  // As seek(), but backward it moves to the last key that is less than `key`, or, if `key` is empty, to the
+  // last key within the bounds.
   void seek_start(const std::string &key, bool forward);
   void step(bool forward) { forward ? cursor_->Next() : cursor_->Prev(); }
   bool valid() const { return cursor_->Valid(); }
@@ -43,11 +44,12 @@ class EntryCursor {
   Status status() const { return lsm::from_rocksdb(cursor_->status()); }
   txn::Cursor *get() { return cursor_.get(); }
 
-  // For locking reads: has no other transaction that wrote in this family ended since the cursor was opened?
+  // For locking reads: whether the cursor shows all commits, because no other transaction that wrote to this
+  // family has ended since the cursor was opened.
   bool has_seen_all_commits() const {
     return table_.transaction()->commits_seen(table_.family()) == commits_;
   }
-  // Is what it shows the newest of everything, own writes included?
+  // Whether the cursor shows the newest version of every entry, own writes included.
   bool is_newest() const {
     return table_.transaction()->write_count() == writes_ && table_.newest_sequence() == sequence_;
   }
@@ -60,9 +62,9 @@ class EntryCursor {
 
   const OpenTable &table_;
   std::unique_ptr<txn::Cursor> cursor_;
-  uint64_t writes_ = 0;    // own writes when it was opened; kForEstimates: no row is read with it
-  uint64_t sequence_ = 0;  // newest committed write when it was opened (locking reads)
-  uint64_t commits_ = 0;   // Transaction::commits_seen() before it was opened
+  uint64_t writes_ = 0;    // number of own writes when the cursor was opened; kForEstimates: it reads no rows
+  uint64_t sequence_ = 0;  // the newest committed write when the cursor was opened (locking reads)
+  uint64_t commits_ = 0;   // Transaction::commits_seen() before the cursor was opened
 };
 
 }  // namespace atoll::table

@@ -1,6 +1,6 @@
-// Goal:   a cursor of entries is opened once and used again as long as it shows what a new one would: the
-//         snapshot of a plain read, the newest entries of a read with locks, own writes in both.
-// Method: one session reads, another one commits; the cursors that are opened are counted.
+// Goal:   a cursor is opened once and used again as long as it shows the same entries as a new cursor. A
+//         consistent read shows those of its snapshot, a locking read the newest ones, and both own writes.
+// Method: one session reads, another one commits; the test counts the cursors that are opened.
 #include "table/entry_cursor.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ class EntryCursorTest : public TwoSessionsTest<> {
     return static_cast<uint32_t>(
         load_be_bytes(reinterpret_cast<const uint8_t *>(key.data()) + key.size() - 4, 4));
   }
-  // What a search from the start of the bounds shows; and how many cursors are opened for it.
+  // Returns the numbers that a search from the start of `bounds` shows, and counts the cursors opened for it.
   std::vector<uint32_t> shown(const Bounds &bounds) {
     std::vector<uint32_t> numbers;
     opened_ = work_of(WorkKind::kCursorsOpened, [&] { cursor_->open(bounds); });

@@ -82,7 +82,8 @@ void Layout::build_former() {
   former_ = moved(std::move(def), place.family);
 }
 
-// Walks the parts one by one: a nullable part starts with its marker, 0x00 for NULL (inverted if descending).
+// Examines the parts one by one. A nullable part starts with a marker byte, which is 0x00 for NULL, or 0xFF
+// if the part is descending.
 bool Layout::entry_has_null(size_t number, std::string_view entry_key) const {
   const IndexLayout &index = indexes_[number];
   std::string_view rest = entry_key.substr(codec::kKeyStartLength);

@@ -1,5 +1,6 @@
-// How one table's rows and keys are encoded: its catalog definition, made ready for the codec. Immutable;
-// shared by all that have the table open. handler/layout.h makes one from a TABLE_SHARE.
+// How the rows and keys of one table are encoded: its catalog definition, made ready for the codec. A layout
+// is immutable and shared by all handlers that have the table open. handler/layout.h makes it from a
+// TABLE_SHARE.
 #pragma once
 
 #include <memory>
@@ -14,32 +15,32 @@
 
 namespace atoll::table {
 
-// One index, in the server's numbering (the hidden primary key stands apart).
+// One index of the server's list of indexes, or the hidden primary key, which is not in that list.
 struct IndexLayout {
   std::string name;
   uint16_t ordinal = 0;
   bool unique = false;
-  // UNIQUE of unlimited length: the index has a hash of the columns, and the server itself looks for rows of
-  // the same hash before it writes one.
+  // UNIQUE of unlimited length: the index holds a hash of the columns, and the server itself looks for rows
+  // with the same hash before it writes a row.
   bool is_long_hash = false;
   size_t user_parts = 0;
   std::shared_ptr<const codec::KeyCodec> codec;
-  std::vector<codec::KeyPart> parts;  // the user's parts, as given to the codec
+  std::vector<codec::KeyPart> parts;  // the parts that the user defined, without those of the primary key
   std::vector<unsigned>
-      cut_fields;              // fields of which entries hold a prefix only, so that no entry gives them
-  std::string start;           // prefix | ordinal: every key of the index begins so
+      cut_fields;              // the index holds only a prefix of these fields, so reads take them from rows
+  std::string start;           // prefix | ordinal: the bytes with which every key of the index begins
   std::string end;             // the first key after the index
   uint64_t readable_from = 0;  // as IndexDef::readable_from
 };
 
 class Layout {
  public:
-  // What the server knows of the table and the catalog does not.
+  // The parts of a layout that come from the server's TABLE_SHARE and are not in the catalog.
   struct Columns {
     std::shared_ptr<const codec::RowCodec> row;
     std::vector<int> stored;           // see stored_column()
-    std::vector<IndexLayout> indexes;  // in the server's numbering; `start` and `end` are set here
-    int primary = -1;                  // number of the primary key among them; -1: the hidden one
+    std::vector<IndexLayout> indexes;  // in the server's order; the Layout sets their `start` and `end`
+    int primary = -1;                  // number of the primary key in `indexes`; -1: it is the hidden one
   };
   // Requires: `columns` and the definition agree.
   Layout(catalog::TablePtr def, lsm::Family *family, Columns columns);
@@ -61,10 +62,11 @@ class Layout {
 
   // The full primary key of `record`; `hidden_id` is used when the table has no primary key.
   void primary_key(const uint8_t *record, uint64_t hidden_id, std::string *out) const;
-  // The full key and the value of an entry of secondary index `number`; `primary_key` is the row's.
+  // The full key and the value of the record's entry in secondary index `number`. `primary_key`: the full key
+  // of the row.
   void secondary_entry(size_t number, const uint8_t *record, std::string_view primary_key, std::string *key,
                        std::string *value, bool *has_null) const;
-  // The primary key a secondary entry points to. Errors: kCorruption.
+  // *out: the primary key of the row to which a secondary entry belongs. Errors: kCorruption.
   Status primary_of_entry(size_t number, std::string_view entry_key, std::string *out) const;
   // *length: the bytes of a secondary key without the primary key at its end.
   Status user_part_length(size_t number, std::string_view entry_key, size_t *length) const;
@@ -72,20 +74,21 @@ class Layout {
   // True when one of the user's parts of a secondary key is NULL.
   bool entry_has_null(size_t number, std::string_view entry_key) const;
 
-  // Bytes of a unique index's key that must be unique; 0 when a NULL exempts it.
+  // The number of leading bytes of the key that must be unique in a unique index. 0: one of the columns is
+  // NULL, so the key need not be unique.
   size_t unique_length(size_t number, std::string_view entry_key) const;
 
-  // The same table in another family or under another prefix.
+  // Returns the layout of the same table in another family or under another prefix.
   std::shared_ptr<const Layout> moved(catalog::TablePtr def, lsm::Family *family) const;
   // `key` belongs to a row or an entry of the same table in another family or under another prefix. Returns
   // the key that this row or entry has here.
   std::string moved_key(std::string_view key) const;
 
-  // Where the table was until it moved by itself: for snapshots that are older than the move. nullptr: it did
-  // not move since the server started, or nothing is left there.
+  // The layout at the place from which the mover has moved the table, for reads at snapshots that are older
+  // than the move. nullptr: the mover has not moved the table since the server started, or no rows are left.
   const std::shared_ptr<const Layout> &former() const { return former_; }
 
-  // Column layout as the catalog keeps it, for CREATE and instant ALTER.
+  // The columns of a row version in the form in which the catalog stores them, for CREATE and instant ALTER.
   static std::vector<codec::PastColumn> past_columns(const codec::RowCodec &row);
 
  private:
@@ -109,7 +112,7 @@ uint64_t hidden_id_of(std::string_view eight_bytes);
 
 inline constexpr size_t kHiddenIdLength = 8;
 
-// The first or last key of an index; empty: it has none. What is not committed is not seen.
+// *key: the first or the last key of the index among committed entries; empty: the index has no entry.
 Status outermost_key(const Layout &layout, const IndexLayout &index, bool last, std::string *key);
 
 }  // namespace atoll::table

@@ -1,6 +1,7 @@
-// Goal:   keys and entries of a table lead to each other, wherever the table is: an entry to its row, a key
-//         of one place to that of another; and NULL frees a unique key from being unique.
-// Method: all rows of a few values of each column, in a table with an index of two columns, one descending.
+// Goal:   an entry gives the key of its row. A key of a table gives the key that the row or entry has after
+//         the table has moved. A unique key with a NULL need not be unique.
+// Method: all combinations of a few values of each column, in a table with an index of two columns, one of
+//         them descending.
 #include "table/layout.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ using Number = std::optional<uint32_t>;
 
 constexpr size_t kPrimary = 0, kBoth = 1;
 
-// A family that is only a name.
+// A family that has an id but no data.
 class NamedFamily final : public lsm::Family {
  public:
   explicit NamedFamily(uint32_t id) : id_(id) {}
@@ -96,7 +97,8 @@ class LayoutTest : public ::testing::Test {
                            has_null);
     return key;
   }
-  // `n` and `v` in all combinations; the first of the descending index comes first, NULL last of `n`.
+  // All combinations of `n` and `v` in the order of the index, which is descending in `n`, so NULL comes
+  // last.
   static std::vector<Values> rows(uint32_t id) {
     std::vector<Values> rows;
     for (const Number &n : {Number(0xFFFFFFFF), Number(1), Number(0), Number()})
@@ -187,7 +189,7 @@ TEST_F(LayoutTest, a_table_without_a_primary_key_has_a_hidden_one) {
 
   EXPECT_TRUE(without.hidden_primary());
   EXPECT_FALSE(without.is_primary(0));
-  EXPECT_EQ(without.primary_index().start, with.primary_index().start);  // the first ordinal of the table
+  EXPECT_EQ(without.primary_index().start, with.primary_index().start);  // both have the first ordinal, 4
   const std::string key = primary_key(without, record({7, 1, "a"}));
   EXPECT_EQ(hidden_id_of(std::string_view(key).substr(codec::kKeyStartLength)), 42);
 }

@@ -1,5 +1,5 @@
-// A table that a statement has open, as the parts that read and write its rows see it: how rows are laid out,
-// where they are, and how the running statement wants to read them.
+// A table that a statement has open: the layout of its rows, the family they are in, and how the running
+// statement wants to read them. The classes that read and write rows use it.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,29 @@ namespace atoll::table {
 
 enum class RowLock : uint8_t { kNone, kShared, kExclusive };
 
-// What this folder needs of the statement that runs and of its session. The handler implements it over the
-// server's THD. Threads: the statement's own.
+// The running statement and its session, as the code in engine/table needs them. The handler implements this
+// over the server's THD. Threads: only the statement's own.
 class Statement {
  public:
   virtual ~Statement() = default;
-  // The transaction of the session; begun when there is none. It may be another one after a commit.
+  // The transaction of the session. The call begins a transaction if none runs. After a commit it may return
+  // another object than before.
   virtual txn::Transaction *transaction() = 0;
-  // REPEATABLE READ and above: all statements of the transaction read at one snapshot, and locking reads keep
-  // others from inserting into what they have read.
+  // Whether the isolation level is REPEATABLE READ or above: all statements of the transaction read at one
+  // snapshot, and locking reads keep other transactions from inserting into the ranges that they have read.
   virtual bool keeps_snapshot() const = 0;
   virtual uint64_t lock_wait_ms() const = 0;
-  // A row that another transaction has changed since the snapshot may not be changed.
+  // Whether the statement must fail instead of locking or changing a row that another transaction has changed
+  // since the snapshot.
   virtual bool refuses_changed_rows() const = 0;
   virtual bool is_killed() const = 0;
 };
 
 // How the statement reads the table. Set before its first read.
 struct ReadMode {
-  RowLock lock = RowLock::kNone;  // kNone: a plain read at the snapshot; otherwise the newest rows
-  bool skip_locked = false;       // rows that others have locked are passed over
-  bool may_change = false;        // the statement may change rows: whole rows are unpacked, from a copy
+  RowLock lock = RowLock::kNone;  // kNone: a consistent read at the snapshot; otherwise reads the newest rows
+  bool skip_locked = false;       // the statement skips rows that other transactions have locked
+  bool may_change = false;        // the statement may change rows, so whole rows are unpacked from a copy
 };
 
 class OpenTable {
@@ -44,8 +46,8 @@ class OpenTable {
   OpenTable(const OpenTable &) = delete;
   OpenTable &operator=(const OpenTable &) = delete;
 
-  // Called before the first statement. `is_sequence`: its row is read as it is now, whatever the snapshot,
-  // and is never locked.
+  // Called before the first statement. `is_sequence`: the table is a SEQUENCE. Its row is always read in its
+  // newest version, not at the snapshot, and is never locked.
   void connect(txn::LockTable *locks, bool is_sequence) {
     locks_ = locks;
     is_sequence_ = is_sequence;
@@ -63,7 +65,7 @@ class OpenTable {
   const ReadMode &mode() const { return mode_; }
   ReadMode *mutable_mode() { return &mode_; }
   bool locking() const { return mode_.lock != RowLock::kNone; }
-  // Whether the statement's reads keep others from inserting into what they have read.
+  // Whether the statement's reads keep other transactions from inserting into the ranges that they have read.
   bool protects_ranges() const { return locking() && !is_temporary() && statement_.keeps_snapshot(); }
   txn::ReadAt read_at() const {
     return locking() || is_sequence_ ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot;
@@ -71,8 +73,8 @@ class OpenTable {
   txn::LockWait lock_wait() const { return {mode_.skip_locked ? 0 : statement_.lock_wait_ms()}; }
   // The newest committed write of the database.
   uint64_t newest_sequence() const { return family()->newest_sequence(); }
-  // Whether a table or index that is complete from sequence number `readable_from` on is too new for the
-  // transaction's snapshot.
+  // Whether a table or index is too new for the transaction's snapshot. Snapshots with a sequence number from
+  // `readable_from` on see all its rows or entries.
   bool is_newer_than_snapshot(uint64_t readable_from) const {
     if (readable_from == 0) return false;
     const rocksdb::Snapshot *snapshot = transaction()->snapshot(family()->side());

@@ -1,9 +1,9 @@
-// Rows fetched ahead by an index scan that must look up rows by primary key: one MultiGet for many entries
-// instead of one read each. With a bucket behind, that is many requests in flight instead of one.
+// Rows that an index scan reads ahead when it must look up rows by primary key. One MultiGet reads the rows
+// of many entries, so many requests to the bucket run at the same time instead of one after the other.
 //
-// The first batch has as many rows as the statement wants at first (Seek::rows_wanted); the next one has
-// eight times as many, and so on. Rows that would make a batch larger than Transaction::kMultiGetBytesMax are
-// read when their turn comes.
+// The first batch has as many rows as the statement wants at first (Seek::rows_wanted). Each later batch has
+// eight times as many as the batch before, up to kRowsMax. Rows that would make a batch larger than
+// Transaction::kMultiGetBytesMax are read one by one when the scan returns them.
 #pragma once
 
 #include <rocksdb/slice.h>
@@ -22,16 +22,16 @@ struct RowBatch {
   std::vector<std::string> primary_keys;
   std::vector<rocksdb::PinnableSlice> rows;
   std::vector<Status> statuses;
-  std::vector<size_t> unread;  // positions, ascending; from next_unread on
-  size_t next_unread = 0;      // in `unread`
-  size_t next = 0;             // first row not yet returned
-  size_t want = 1;             // entries to gather next time
+  std::vector<size_t> unread;  // ascending positions of rows that MultiGet has not read (kMultiGetBytesMax)
+  size_t next_unread = 0;      // position in `unread` of the first row that is still not read
+  size_t next = 0;             // position of the first row that was not returned yet
+  size_t want = 1;             // the number of entries to gather for the next batch
   bool ended = false;          // there are no more entries within the bounds
-  bool forward = true;         // the direction it was gathered in
+  bool forward = true;         // the direction in which the batch was gathered
 
   bool empty() const { return next >= entry_keys.size(); }
 
-  // Forgets the rows, not the size.
+  // Forgets the rows, but keeps the size of the next batch (`want`).
   void clear() {
     entry_keys.clear();
     primary_keys.clear();
@@ -40,7 +40,7 @@ struct RowBatch {
     unread.clear();
     next = next_unread = 0;
   }
-  // Forgets all but the row returned last: what the server has of it may point into it.
+  // Forgets all rows except the row returned last, because BLOBs in the server's record may point into it.
   void keep_last() {
     for (size_t i = next; i < rows.size(); i++) rows[i].Reset();
     next = entry_keys.size();

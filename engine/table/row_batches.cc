@@ -1,4 +1,4 @@
-// RowCursor: rows found by an index, looked up many at a time (row_batch.h).
+// The part of RowCursor that finds entries in an index and looks up their rows, many at a time (row_batch.h).
 #include "base/work.h"
 #include "table/row_cursor.h"
 
@@ -10,10 +10,11 @@ Status stopped() { return Status(Code::kInterrupted, ""); }
 }  // namespace
 
 // Adds the entry under the cursor, and the key of its row, to the batch, unless a pushed condition or filter
-// refuses it. kEnd: the range ends before it.
+// refuses the entry. kEnd: the entry is behind the end of the range.
 Status RowCursor::add_entry(Accepted *accepted) {
   const std::string_view key = entries_.key();
-  // The filter only saves looking rows up: it is not asked for entries that lack a part of what it compares.
+  // The filter only saves lookups of rows, so it may be skipped. It is skipped if the index holds only a
+  // prefix of a column, because the filter may compare the whole column.
   const bool is_filtered =
       view_.has_row_filter() && filter_.asks_entry_conditions() && scanned_index().cut_fields.empty();
   *accepted = Accepted::kYes;
@@ -34,7 +35,7 @@ Status RowCursor::add_entry(Accepted *accepted) {
   return Status::Ok();
 }
 
-// Leaves *accepted as it is when the entry passes.
+// Evaluates the server's pushed condition on an entry. Does not change *accepted if the entry passes.
 Status RowCursor::check_entry_condition(std::string_view key, std::string_view value, uint8_t *record,
                                         Accepted *accepted) {
   ATOLL_RETURN_IF_ERROR(decode_entry(key, value, record));
@@ -78,8 +79,8 @@ Status RowCursor::look_up(Found *found) {
   return Status::Ok();
 }
 
-// Gathers entries under the cursor, looks up their rows in one go, and delivers the first. Batches of which
-// no row passes are followed by the next; an empty one is the end.
+// Gathers entries from the cursor's position on, looks up their rows in one MultiGet, and delivers the first
+// row. If no row of a batch passes the conditions, reads the next batch. An empty batch ends the scan.
 Status RowCursor::read_batch(bool forward, uint8_t *record, Found *found) {
   batch_.forward = forward;
   move_to(Place::kBehindBatch);
@@ -93,7 +94,8 @@ Status RowCursor::read_batch(bool forward, uint8_t *record, Found *found) {
   }
 }
 
-// The row at position `i`, read now if it was too much for the batch. Ends the life of the row before it.
+// Makes the row at position `i` of the batch available; reads it now if MultiGet has left it out for its
+// size. Frees the row before it.
 Status RowCursor::row_of_batch(size_t i) {
   if (i > 0) batch_.rows[i - 1].Reset();
   if (batch_.next_unread == batch_.unread.size() || batch_.unread[batch_.next_unread] != i)
@@ -137,7 +139,7 @@ Status RowCursor::begin_ranges(size_t rows_wanted, Found *found) {
   note_moved();
   bounds_.forget_prefix();
   batch_.restart(rows_wanted);
-  batch_.ended = true;  // as if a range had been before
+  batch_.ended = true;  // no range has begun yet, so gather() adds nothing
   *found = Found::kNone;
   return Status::Ok();
 }

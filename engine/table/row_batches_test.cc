@@ -1,7 +1,7 @@
-// Goal:   rows are looked up many at a time where a statement reads many, and none that it will not return:
-//         not behind the range, not in vain for a condition that the entry can answer.
-// Method: many rows in a real database; the keys of each lookup are counted. (row_cursor_test.cc: which rows
-//         are returned, at random.)
+// Goal:   a scan looks up many rows at a time where a statement reads many. It looks up no row behind the end
+//         of the range, and no row that a condition on the index entry refuses.
+// Method: many rows in a real database; the test counts the keys of each lookup. (row_cursor_test.cc tests at
+//         random which rows are returned.)
 #include <gmock/gmock.h>
 
 #include "table/testing/two_sessions.h"
@@ -23,14 +23,16 @@ class RowBatchesTest : public TwoSessionsTest<> {
     for (uint32_t number = 0; number < kRows; number++) put(row_of(number));
   }
   RowCursor &cursor() { return one_->cursor; }
-  // How many rows are looked up while `act` runs. A lookup of one row is no MultiGet.
+  // Returns how many rows are looked up while `act` runs. A lookup of a single row does not use MultiGet, so
+  // both kinds are counted.
   uint64_t lookups_of(const std::function<void()> &act) {
     uint64_t single = 0;
     const uint64_t together =
         work_of(WorkKind::kMultiGetKeys, [&] { single = work_of(WorkKind::kPointGets, act); });
     return single + together;
   }
-  // How many rows have been looked up whenever another one is returned, each number once.
+  // Returns the numbers of rows that were looked up so far, taken after each row that the search returns.
+  // Equal numbers are given once, so each number is the end of a batch.
   std::vector<uint64_t> looked_up(const Search &search) {
     std::vector<uint64_t> counts;
     uint64_t count = 0;
@@ -88,12 +90,13 @@ TEST_F(RowBatchesTest, leave_out_rows_that_the_transaction_has_removed_since_the
   EXPECT_EQ(table_.row(one_->record()), row_of(3));
 }
 
-// The condition is asked of the rows of a batch: after one without any row that passes comes the next.
+// The pushed condition is evaluated on the rows of a batch. After a batch in which no row passes, the scan
+// reads the next batch.
 TEST_F(RowBatchesTest, go_on_until_a_row_passes_the_pushed_condition) {
   one_->condition = 2400;
   cursor().filter().set_condition(true);
   const std::vector<Row> rows = rows_by(one_.get(), kSecondary);
-  ASSERT_EQ(rows.size(), 108);  // the condition is not asked of the first few
+  ASSERT_EQ(rows.size(), 108);  // 100 rows pass, and the condition is not evaluated on the first 8
   EXPECT_EQ(rows[7], row_of(7));
   EXPECT_EQ(rows[8], row_of(2400));
 }
@@ -144,7 +147,7 @@ class AskingSession final : public PlainSession {
   AskingSession(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager)
       : PlainSession(layout, table.record_length(), manager), table_(table) {}
 
-  // Asked of the column `a` of an entry, and of the primary key.
+  // Conditions that a test chooses: one on the column `a` of an entry, and one on the row's primary key.
   std::function<Verdict(uint32_t)> entry_condition;
   std::function<Verdict(const std::string &)> row_filter;
 
@@ -163,7 +166,7 @@ class EntryConditionTest : public RowBatchesTest {
     ASSERT_NO_FATAL_FAILURE(RowBatchesTest::SetUp());
     session_ = std::make_unique<AskingSession>(table_, layout_, manager_.get());
   }
-  // The ids of the first 20 rows by the index `a`.
+  // Returns the ids of the first 20 rows in the order of index `a`, without rows that the conditions refuse.
   std::vector<uint32_t> ids() {
     std::vector<uint32_t> ids;
     looked_up_ = lookups_of([&] {

@@ -1,12 +1,12 @@
-// Goal:   a RowCursor returns the rows that a sorted map says, in every kind of read, and locks what it must
-//         and nothing else; a RowWriter refuses the rows whose keys others have, and no other row.
-// Method: sessions write, commit, roll back and read at random, READ COMMITTED and REPEATABLE READ. Each read
-//         is compared row by row with a map of the entries its session must see: plain reads at the snapshot,
-//         reads with locks as committed now. While a read goes on, other sessions write and commit. Also
-//         compared: which rows are locked at the end of a statement; that range locks lie within what was
-//         read; that a read with locks finds the same rows again at the end of its transaction; and how many
-//         entries the cursor stepped over. The seed is printed; ATOLL_TEST_SEED repeats a run.
-// What it finds: engine/table/README.md.
+// Goal:   every kind of read of a RowCursor returns the same rows as a sorted map, and locks these rows and
+//         ranges and no others. A RowWriter refuses rows whose unique keys other rows have, and no others.
+// Method: sessions write, commit, roll back and read at random, in READ COMMITTED and REPEATABLE READ, also
+//         during reads of other sessions. Each read is compared row by row with a map of the entries that its
+//         session must see: those of the snapshot, or for a locking read those committed now. The test also
+//         checks the rows locked after a statement, that range locks lie within the ranges read, that a
+//         locking read finds the same rows again at the end of its transaction, and how many entries the
+//         cursor passed. The seed is printed; ATOLL_TEST_SEED repeats a run.
+// engine/table/README.md lists the deliberate mistakes in the code that this test has found.
 #include "table/row_cursor.h"
 
 #include <algorithm>
@@ -51,9 +51,10 @@ class RowCursorModel {
  private:
   struct One {
     std::unique_ptr<Session> session;
-    std::vector<Read> repeatable;  // reads with locks that came to their end, and nothing was written since
-    std::vector<Bounds> may_lock;  // keys that were read with range locks
-    std::set<uint32_t> locked;     // rows that were locked when the statement began, or were returned by it
+    std::vector<Read> repeatable;  // completed locking reads after which the session has written nothing
+    // The ranges that the cursor was asked to read with locks. It may lock only keys in these.
+    std::vector<Bounds> may_lock;
+    std::set<uint32_t> locked;  // rows that were locked when the statement began, or that it has returned
   };
 
   // ---- writing ----
@@ -66,7 +67,7 @@ class RowCursorModel {
     if (rows.contains(id)) now = rows.at(id);
     if (!now || !random_.one_in(3)) row = make_.row(id);
     if (row == now) return;
-    const bool is_double = row && now && random_.one_in(8);  // inserts a row that there is
+    const bool is_double = row && now && random_.one_in(8);  // inserts a row whose primary key exists
     const std::set<uint32_t> before = session.locked_rows(kIds);
     const Status status = session.write(id, is_double ? std::nullopt : now, row);
     for (const uint32_t locked : session.locked_rows(kIds))
@@ -75,7 +76,7 @@ class RowCursorModel {
     if (status.ok()) one->repeatable.clear();
   }
 
-  // A row is refused if and only if another one has its key.
+  // Checks that a row is refused if and only if another row has one of its unique keys.
   void check_write(const Session &session, const Rows &rows, const std::optional<Row> &row, bool is_double,
                    const Status &status) {
     if (status.code() == Code::kLockTimeout) {
@@ -84,7 +85,7 @@ class RowCursorModel {
     }
     const Row *twin = row ? twin_of(*row, rows) : nullptr;
     ASSERT_EQ(status.code(), is_double || twin ? Code::kDuplicate : Code::kOk) << status.message();
-    // Otherwise the transaction that has locked the twin may be removing it.
+    // If another transaction had locked the twin exclusively, it might be removing the twin.
     if (twin && !is_double) EXPECT_FALSE(is_held_by_others(session, twin->id, txn::LockMode::kExclusive));
     if (!status.ok()) EXPECT_EQ(session.writer.duplicate_index(), is_double ? kPrimary : kUnique);
   }
@@ -116,7 +117,7 @@ class RowCursorModel {
     });
   }
 
-  // Range locks lie within what was read with locks.
+  // Checks that the session's range locks lie within the ranges that it has read with locks.
   void check_ranges(const One &one) const {
     const std::vector<Bounds> merged = table::merged(one.may_lock);
     for (const txn::LockInfo &lock : manager_->locks()->list()) {
@@ -161,7 +162,7 @@ class RowCursorModel {
                                                   random_.one_in(2));
   }
 
-  // What the session must see.
+  // Returns the rows that the session must see.
   Rows visible(const Session &session) const {
     return session.visible(session.cursor.table().locking() ? committed_ : *session.snapshot());
   }
@@ -230,7 +231,7 @@ class RowCursorModel {
 
   // ---- searches and steps ----
 
-  // Reads a row by the first search or a step, and compares. Returns whether there may be another.
+  // Compares the result of the first search or of a step with the model. Returns whether the read may go on.
   bool take(One *one, Read *read, bool forward, const Status &status, Found found) {
     Session &session = *one->session;
     const bool is_locking = session.cursor.table().locking();
@@ -269,8 +270,8 @@ class RowCursorModel {
       session.cursor.give_back_row();
   }
 
-  // Is `row` the next one of the model, or the one that was returned without a lock? Rows that do not pass
-  // the condition may be left out if the search may refuse rows.
+  // Checks that `row` is the next row of the model. Rows of the model that do not pass the condition may be
+  // left out if the search may refuse rows.
   bool compare(const Session &session, Read *read, bool forward, const std::optional<Row> &row) {
     const Entries all = entries(session, read->index);
     const auto next = [&]() -> const std::pair<const std::string, Row> * {
@@ -364,7 +365,7 @@ class RowCursorModel {
     bool goes_on = take(one, &read, read.is_scan || read.seek.forward, status, found);
     bool turned = false, ended = found == Found::kNone;
     for (size_t left = random_.one_in(2) ? 100 : random_.below(6); goes_on && !ended && left > 0; left--) {
-      // A read with locks does not see what is committed between two of its steps, until it locks more.
+      // Under READ COMMITTED a locking read may miss commits between its steps, so the test makes none.
       if (!is_locking || session.keeps_snapshot())
         if (disturb(one)) read.touch_all(true), read.touch_all(false);
       goes_on = step(one, &read, &turned, &found);
@@ -379,12 +380,12 @@ class RowCursorModel {
     session.has_even_condition = false;
   }
 
-  // The server does not ask again for the one row of a unique key.
+  // Whether the search finds at most one row, by a unique key. The server never asks again for such a row.
   bool names_one_row(const Read &read) const {
     return read.index == kUnique && read.seek.parts == 1 && !layout_->entry_has_null(kUnique, read.seek.key);
   }
 
-  // A plain search steps over no more than its bounds have; without bounds the first row is enough.
+  // Checks the cost: a consistent search passes at most the entries within its bounds, or only the first row.
   void check_steps(const Session &session, const Read &read, uint64_t before) {
     if (session.cursor.table().locking()) return;
     const uint64_t steps = work_.get()->count(WorkKind::kCursorSteps) - before;
@@ -420,14 +421,14 @@ class RowCursorModel {
     return take(one, read, forward, status, *found);
   }
 
-  // HANDLER: the next step is a statement of its own.
+  // Lets the next step be a statement of its own, as with HANDLER.
   void begin_again(Session *session, Read *read) {
     session->cursor.begin_again();
     read->prefix.clear();
     read->bounds = {layout_->index(read->index).start, layout_->index(read->index).end};
   }
 
-  // Another session does something meanwhile, perhaps. Returns whether it did.
+  // At random, lets another session write or end its transaction. Returns whether it did.
   bool disturb(const One *reader) {
     One &other = sessions_[random_.below(kSessions)];
     if (&other == reader || !random_.one_in(3)) return false;
@@ -461,8 +462,8 @@ class RowCursorModel {
                : read.seek.forward ? session->cursor.next(session->record(), &found)
                                    : session->cursor.prev(session->record(), &found);
     }
-    // Rows that an entry condition refuses are not locked: others may be removing them. A unique key may have
-    // been locked by a transaction that wanted to insert it.
+    // Rows that an entry condition refuses are not locked, so other sessions may be removing them. A unique
+    // key may have been locked by a transaction that wanted to insert it.
     const bool may_wait = read.has_even_condition || read.seek.parts == 1;
     if (status.code() != Code::kLockTimeout || !may_wait) {
       EXPECT_TRUE(status.ok()) << status.message();

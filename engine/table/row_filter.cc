@@ -26,8 +26,9 @@ const codec::Predicate *RowFilter::predicate() {
   return predicate;
 }
 
-// A scan with locks always asks, because a refused row may need no lock (RowCursor::accept_row()). The row of
-// a whole primary key is locked before it is read, so there a condition saves no lock.
+// Whether the predicate is evaluated on the next row. A locking scan always evaluates it, because a refused
+// row may need no lock (RowCursor::accept_row()). A read by the whole primary key locks the row before it
+// reads it, so there the predicate saves no lock.
 bool RowFilter::is_due(bool is_point_read) {
   if (table_.locking() && !is_point_read) return true;
   if (unasked_ < kUnaskedRows || is_mutant(Mutant::scan_predicate)) {

@@ -1,6 +1,7 @@
-// Goal:   a condition is asked only where a refused row saves more than asking costs, refuses every row of
-//         which it is not true, and says when a row cannot be read.
-// Method: rows shown to a filter one by one; counted is how many it wants to see.
+// Goal:   a condition is evaluated only where its refusals save more than the evaluation costs. It refuses
+//         every row for which it is not true, and reports a row that cannot be read.
+// Method: the test offers rows to a filter one by one, and counts on how many the filter wants to evaluate
+//         the condition.
 #include "table/row_filter.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@
 namespace atoll::table {
 namespace {
 
-// Pushed: a >= 10.
+// A session with the pushed condition a >= 10.
 class FilteringSession final : public PlainSession {
  public:
   using PlainSession::PlainSession;
@@ -42,7 +43,7 @@ class RowFilterTest : public StoredTableTest<TestTable> {
     EXPECT_EQ(filter_->evaluate("", packed, &passes).code(), Code::kOk);
     return passes;
   }
-  // Of how many of `rows` equal rows the condition is asked.
+  // Returns on how many of `rows` equal rows the condition is evaluated.
   int asked(int rows, uint32_t a, bool are_point_reads = false) {
     int asked = 0;
     for (int i = 0; i < rows; i++) {
@@ -54,7 +55,7 @@ class RowFilterTest : public StoredTableTest<TestTable> {
   }
 
   static constexpr uint32_t kRefused = 9, kPassing = 10;
-  static constexpr int kUnasked = 8;  // rows of a statement of which the condition is not asked
+  static constexpr int kUnasked = 8;  // rows at the start of a statement without a check of the condition
 
   std::unique_ptr<FilteringSession> session_;
   std::unique_ptr<RowFilter> filter_;
@@ -70,7 +71,7 @@ TEST_F(RowFilterTest, a_row_passes_only_if_the_condition_is_true) {
 TEST_F(RowFilterTest, a_statement_that_reads_a_few_rows_does_not_ask) {
   EXPECT_EQ(asked(kUnasked, kRefused), 0);
   EXPECT_EQ(asked(30, kRefused), 30);
-  filter_->set_condition(true);  // of the next statement
+  filter_->set_condition(true);  // the next statement pushes a condition
   EXPECT_EQ(asked(kUnasked, kRefused), 0);
 }
 
@@ -80,7 +81,7 @@ TEST_F(RowFilterTest, asks_rarely_where_nothing_is_refused_until_something_is) {
   const int of_160 = asked(160, kPassing);
   EXPECT_GE(of_160, 9);
   EXPECT_LE(of_160, 12);
-  (void)asked(16, kRefused);  // one of these is asked
+  (void)asked(16, kRefused);  // the condition is evaluated on one of these, and refuses it
   EXPECT_EQ(asked(16, kRefused), 16);
 }
 

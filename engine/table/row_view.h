@@ -1,5 +1,5 @@
-// What reading rows asks of the server: conditions that it has pushed down, and virtual columns. The handler
-// implements it over its TABLE.
+// The functions of the server that a read of rows needs: the conditions that the server has pushed down, and
+// virtual columns. The handler implements them over its TABLE.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +12,39 @@
 
 namespace atoll::table {
 
-// The result of a condition of the server, evaluated on the columns of an entry.
+// The result of a pushed condition, evaluated on the columns of an index entry.
 enum class Verdict : uint8_t {
   kPasses,
   kRefused,
-  kBehindRange,  // so are all entries after it
-  kStop,         // the statement ends, and the view knows by what error
+  kBehindRange,  // this entry and all entries after it are behind the end of the range
+  kStop,         // the statement must end with an error, which the view knows
 };
 
 class RowView {
  public:
   virtual ~RowView() = default;
 
-  // The record that conditions are evaluated on.
+  // The record on which conditions are evaluated.
   virtual uint8_t *record() = 0;
 
-  // A condition on the columns of the active index, which stand in record().
+  // A condition on the columns of the active index. The caller has unpacked them into record().
   virtual bool has_entry_condition() const = 0;
   virtual Verdict check_entry() = 0;
-  // A filter on primary keys. It only saves looking rows up: an entry that passes by mistake does no harm.
-  // When it is asked, the columns of the entry stand in record() and RowCursor::primary_key() is its row's.
+  // A filter on primary keys. It only saves lookups of rows, so an entry that passes by mistake does no harm.
+  // Before the call the columns of the entry are unpacked into record(), and RowCursor::primary_key() is set
+  // to the key of its row.
   virtual bool has_row_filter() const = 0;
   virtual Verdict check_row_filter() = 0;
 
-  // The pushed condition as far as it can be evaluated on packed rows; nullptr: not at all. Asked only while
-  // a condition is pushed.
+  // The part of the pushed condition that can be evaluated on packed rows; nullptr: no part can. Called only
+  // while a condition is pushed.
   virtual const codec::Predicate *predicate() = 0;
-  // The predicate has refused a row, which the server never sees.
+  // Called when the predicate has refused a row. The server does not see such a row, but must count it,
+  // because warnings name rows by their number.
   virtual void note_refused_row() = 0;
 
-  // Computes what the server expects in a record of a row found by the active index and does not compute
-  // itself.
+  // Completes the record of a row that was found by the active index: computes the virtual columns that the
+  // server expects in the record and does not compute itself.
   virtual void complete(uint8_t *record) = 0;
   // Computes the virtual columns of index `index` in `record`, if there are any. False: they cannot be
   // computed in that record.

@@ -1,8 +1,8 @@
-// The bounds of a search and of the steps after it.
+// The bounds of a search in an index and of the steps after it.
 //
 // The server may give the ends of a range before the search. An exact search is bounded by the prefix of its
-// keys; a loose scan (one that searches for the first row of each group) by the end of the last range. The
-// engine reads, locks and steps over nothing outside the bounds.
+// keys. A loose scan (one that searches for the first row of each group) is bounded by the end of the last
+// range. The engine reads, locks and passes no entry outside the bounds.
 #pragma once
 
 #include <cstddef>
@@ -13,43 +13,43 @@
 
 namespace atoll::table {
 
-// A range of an index's keys, from `lower` to before `upper`.
+// The range [`lower`, `upper`) of an index's keys.
 struct Bounds {
   std::string lower, upper;
 };
 
-// Where a search starts and which way it goes.
+// The key at which a search starts, its direction, and its limits.
 struct Seek {
-  // What the search may find, unless the server has given the ends of a range.
+  // How far the search may read, if the server has not given the ends of a range.
   enum class Reach : uint8_t {
-    kFirstRow,    // the server may want only the first row, whichever it is; no predicate may refuse a row,
-                  // or the search could go on to the end of the index
-    kWholeIndex,  // the scan goes over all of the index
-    kAfterKey,    // as kFirstRow, behind a key; a loose scan stays in the last range
-    kAnyRow,      // one row, which no condition refuses
+    kFirstRow,    // the server may want only the first row, whatever its values; so no predicate may refuse
+                  // rows, because the search could then continue to the end of the index
+    kWholeIndex,  // the scan may read the whole index
+    kAfterKey,    // as kFirstRow, but behind `key`; a loose scan stays within the last range
+    kAnyRow,      // the search must return one row, which no condition may refuse
   };
   std::string key = {};       // full key bytes
   bool forward = true;        // forward: first key >= key; backward: last key < key
-  std::string prefix = {};    // when not empty: only keys that start so
-  bool prefix_stays = false;  // prev() stays within it too
-  size_t parts = 0;           // of an exact search: how many parts `key` has
+  std::string prefix = {};    // if not empty: the search finds only keys that begin with it
+  bool prefix_stays = false;  // RowCursor::prev() stays within the prefix, too
+  size_t parts = 0;           // of an exact search: the number of key parts in `key`
   Reach reach = Reach::kFirstRow;
-  size_t rows_wanted = 1;  // at first
+  size_t rows_wanted = 1;  // the size of the first batch of rows
 };
 
 class SearchBounds {
  public:
-  // A scan of an index begins: nothing is bound.
+  // Called when a scan of an index begins. Forgets ranges and prefixes that were given for an earlier scan.
   void restart();
-  // The ends of the range that the next search is for.
+  // Sets the ends of the range for the next search.
   void give(Bounds bounds);
-  void take_back() { has_next_ = false; }  // there is no such search
+  void take_back() { has_next_ = false; }  // the search for which give() was called does not come
   bool has_next() const { return has_next_; }
-  // A search begins. Returns whether a predicate may refuse rows.
+  // Called when a search begins; sets its bounds. Returns whether a predicate may refuse rows of this search.
   bool begin(const Seek &seek, const IndexLayout &index);
-  // The bounds are all of the index from now on.
+  // Sets the bounds to the whole index.
   void open(const IndexLayout &index);
-  // Forgets everything; the next step is within all of the index.
+  // Forgets the current bounds. RowCursor opens the whole index for its next step.
   void clear() { current_ = {}; }
   void forget_prefix() { prefix_.clear(); }
 
@@ -60,10 +60,10 @@ class SearchBounds {
 
  private:
   Bounds current_;
-  Bounds next_;  // of the search that is about to start, if has_next_
+  Bounds next_;  // the range of the next search, if has_next_
   bool has_next_ = false;
-  std::string range_end_;  // of the last range given. Empty: none
-  std::string prefix_;     // of an exact search: all that the keys it finds begin with
+  std::string range_end_;  // the end of the range that was given last; empty: no range was given
+  std::string prefix_;     // the bytes with which all keys of an exact search begin
   bool prefix_stays_ = false;
 };
 

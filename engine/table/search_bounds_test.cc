@@ -1,6 +1,6 @@
-// Goal:   a search is bounded by the range that the server gave for it, by the prefix of its keys and, if it
-//         is loose, by the end of the last range; and by nothing that was given for another search.
-// Method: an index whose keys are one letter and a word.
+// Goal:   a search is bounded by the range that the server gave for it, by the prefix of its keys and, in a
+//         loose scan, by the end of the last range. Bounds that were given for another search do not count.
+// Method: an index whose keys begin with the letter k.
 #include "table/search_bounds.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ class SearchBoundsTest : public ::testing::Test {
     index_.start = "k";
     index_.end = "l";
   }
-  // The bounds of a search as "lower-upper".
+  // Returns the bounds of a search as "lower-upper".
   std::string bounds_of(const Seek &seek) {
     may_refuse_ = bounds_.begin(seek, index_);
     return bounds_.current().lower + "-" + bounds_.current().upper;
@@ -73,7 +73,8 @@ TEST_F(SearchBoundsTest, a_loose_scan_stays_in_the_last_range) {
   EXPECT_EQ(bounds_of({.key = "kc", .reach = Reach::kAfterKey}), "k-l");
 }
 
-// A predicate that refused rows of such a search could send it to the end of the index.
+// A predicate may refuse rows only if the search has bounds that the server wants. Without them, a search
+// whose rows are refused would continue to the end of the index.
 TEST_F(SearchBoundsTest, rows_may_be_refused_where_the_search_has_an_end_that_the_server_wants) {
   (void)bounds_of({.key = "kc"});
   EXPECT_FALSE(may_refuse_);

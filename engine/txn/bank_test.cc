@@ -1,8 +1,8 @@
-// Goal:   transactions are atomic and isolated under load: money moves between accounts in two families and
-//         is never made or lost, for no reader and at no time.
-// Method: writers transfer with row locks taken in random order, so that deadlocks happen; they commit in one
-//         or two phases, roll back to savepoints, or give up; readers add up all accounts in one snapshot,
-//         by scan and by MultiGet. At the end the databases are reopened. Seed printed.
+// Goal:   transactions are atomic and isolated under load. They move money between accounts in two families,
+//         and no reader finds more or less money in total, at any time.
+// Method: writers transfer money with row locks in random order, so that deadlocks happen. Writers commit in
+//         one or two phases, roll back to savepoints, or give up. Readers add up all accounts in one
+//         snapshot, by scan and by MultiGet. At the end the databases are reopened. The seed is printed.
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ class BankTest : public ::testing::Test {
     ASSERT_TRUE(transaction->commit(false).ok());
   }
 
-  // Locks an account and adds to it. Returns the lock's status.
+  // Locks an account and adds `amount` to it. Returns the status of the lock or of the access to the row.
   Status add(Transaction *transaction, lsm::Family *family, int number, int amount) {
     const std::string key = account(number);
     ATOLL_RETURN_IF_ERROR(manager->locks()->lock(transaction->lock_owner(), {family->id(), key},

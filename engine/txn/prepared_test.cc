@@ -1,7 +1,7 @@
-// Goal:   a prepared transaction survives its connection, a clean stop and a crash, keeps its locks, and is
-//         decided exactly once.
-// Method: scenes that close and open the databases; the crash is a child process that prepares and ends
-//         without any clean-up; failures are injected into WAL writes.
+// Goal:   a prepared transaction survives the end of its connection, a clean stop and a crash, keeps its
+//         locks, and is committed or rolled back exactly once.
+// Method: scenes that close and open the databases. The crash is a child process that prepares a transaction
+//         and ends without any clean-up. Failures are injected into WAL writes.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ class PreparedTest : public ::testing::Test {
     database.reset();
   }
 
-  // A transaction that locks and writes `key`, prepared.
+  // Returns a prepared transaction that has locked and written `key`.
   std::unique_ptr<Transaction> prepared(std::string_view xid, std::string_view key) {
     auto transaction = manager->begin(&user);
     EXPECT_TRUE(lock(transaction.get(), key).ok());
@@ -75,8 +75,8 @@ class PreparedTest : public ::testing::Test {
   int user = 0;
 };
 
-// As the binary log groups commits: a group's leader writes them one after the other while the next group
-// prepares.
+// As in the group commit of the binary log: a group's leader writes the commits of the group one after the
+// other, while the next group prepares.
 TEST_F(PreparedTest, SyncOfPrepareDoesNotHoldUpCommits) {
   open();
   auto decided = prepared("decided", "a");
@@ -262,7 +262,7 @@ TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
     close();
     open();
     ASSERT_EQ(manager->prepared_xids(), std::vector<std::string>{"x"});
-    EXPECT_EQ(manager->locks()->list().size(), 2u);  // not the one of the catalog, which has counters
+    EXPECT_EQ(manager->locks()->list().size(), 2u);  // the catalog's key is not locked: it may be a counter
     EXPECT_TRUE(is_locked("a"));
     EXPECT_TRUE(is_locked("gone"));
     EXPECT_FALSE(is_locked("b"));
@@ -281,7 +281,7 @@ TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
   EXPECT_EQ(committed("a"), "2");
 }
 
-// AUTO_INCREMENT counters are written by each transaction, without a lock.
+// Each transaction writes AUTO_INCREMENT counters, and takes no lock for them.
 TEST_F(PreparedTest, TwoThatWriteTheSameCounterAreBothRecovered) {
   open();
   for (const std::string name : {"x", "y"}) {
@@ -340,7 +340,8 @@ TEST_F(PreparedTest, FailedCommitStaysPrepared) {
   EXPECT_EQ(committed("a"), "by x");
 }
 
-// The binary log may say "committed" already: only recovery may decide now.
+// The binary log may already have the transaction as committed, so only recovery may decide after the
+// failure.
 TEST_F(PreparedTest, FailedCommitOutlivesItsObject) {
   open();
   auto transaction = prepared("x", "a");

@@ -1,5 +1,5 @@
-// Tests only: what transactions use of the database, over two plain RocksDB databases in a directory, without
-// bucket, pools or tuning.
+// For tests only: implements what transactions use of the database. It consists of two plain RocksDB
+// databases in a directory, without bucket, pools or tuning.
 #pragma once
 
 #include <rocksdb/utilities/transaction_db.h>

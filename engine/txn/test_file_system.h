@@ -1,5 +1,6 @@
-// Tests only: the local file system. It counts writes and syncs of RocksDB's WAL files and lets the writes
-// fail, can be full for table files, and slows reads of them down as if they came from a bucket.
+// For tests only: a wrapper of the local file system. It counts the writes and syncs of RocksDB's WAL files,
+// and can let the writes fail. It can report a full disk to table files. It can delay reads as if they came
+// from a bucket.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -20,7 +21,7 @@ struct FileFaults {
   std::atomic<uint64_t> reads{0};
   std::atomic<int> reads_now{0}, reads_at_once_max{0};
   std::atomic<bool> fail_appends{false};
-  std::atomic<int> table_appends_left{-1};  // then the disk is full; negative: never
+  std::atomic<int> table_appends_left{-1};  // the disk is full when it is 0; negative: never
   std::atomic<uint64_t> appended_bytes{0};
   std::atomic<uint64_t> syncs{0};
 };

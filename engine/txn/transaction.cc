@@ -14,7 +14,7 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for names
+constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for the name of a transaction
 constexpr size_t kRestoreBatchBytes = 1 << 20;
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
 
@@ -236,12 +236,13 @@ rocksdb::Status TransactionImpl::fill_batch(lsm::Side side, rocksdb::WriteBatch 
   return status;
 }
 
-// Writes one side's batch. `sync` concerns main; temp has no WAL.
+// Writes the own writes of one side to RocksDB as one batch. `sync` applies to main only, because temp has no
+// WAL.
 Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteBatch batch(writes_->batch_bytes(side));
   rocksdb::Status status = fill_batch(side, &batch);
   if (status.ok() && side == lsm::Side::kMain) status = lsm::put_mark(&batch, mark_);
-  // RocksDB is about to make a copy in its memtables: do not hold a third copy when there are many writes.
+  // RocksDB is about to copy the batch into its memtables. So do not keep a large write set as a third copy.
   if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   rocksdb::WriteOptions options;
   options.sync = sync && side == lsm::Side::kMain;
@@ -253,7 +254,7 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   return status.ok() ? Status::Ok() : lsm::from_rocksdb(status);
 }
 
-// Puts the temp rows that this transaction wrote back to what they were at `before`.
+// Gives the temp rows that this transaction wrote the values back that they have in the snapshot `before`.
 Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   lsm::Rows *const rows = manager_->rows();
   rocksdb::ReadOptions at;
@@ -277,7 +278,8 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   return lsm::from_rocksdb(rows->write(lsm::Side::kTemp, options, &batch));
 }
 
-// Writes temp first, because that can be undone: only this connection sees it. Then main decides.
+// Writes temp first, because only this connection sees temp tables, so the write can be undone. Then the
+// result of `commit_main` decides.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
   if (!has_writes(lsm::Side::kTemp)) return commit_main();
   const auto release = [rows = manager_->rows()](const rocksdb::Snapshot *snapshot) {
@@ -330,7 +332,7 @@ void TransactionImpl::finish() {
   manager_->locks()->unlock_all(&owner_);
 }
 
-// Writes what `fill` adds to it as a prepared section of the WAL; not synced.
+// Writes a prepared section to the WAL, with the changes that `fill` adds to it. Does not sync.
 Status TransactionImpl::prepare_section(std::string_view xid, const SectionFiller &fill) {
   std::unique_ptr<rocksdb::Transaction> transaction = manager_->rows()->begin_section();
   if (!transaction->SetName(std::string(xid)).ok()) {
@@ -366,13 +368,13 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   if (has_writes(lsm::Side::kMain)) {
     ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid) : prepare_main(xid));
   }
-  // The batch is in RocksDB's hands now; do not hold many writes twice. Their number stays for list().
+  // RocksDB has the changes now, so do not keep a large write set as well. writes_shown_ keeps their number.
   if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   xid_ = xid;
   prepared_.store(true, std::memory_order_relaxed);
-  // The sync is shared with other threads, and made outside of RocksDB's queue of writers: a write that syncs
-  // holds up all writes behind it, and with a binary log the commits of one group are written one after the
-  // other.
+  // The sync is shared with other threads, and is made outside of RocksDB's queue of writers. A write that
+  // syncs would hold up all writes behind it in the queue; with a binary log, these include the commits of a
+  // group, which are written one after the other.
   if (!sync || two_phase_ == nullptr) return Status::Ok();
   count_work(WorkKind::kLogSyncs);
   return manager_->rows()->sync_wal();
@@ -400,8 +402,8 @@ Status TransactionImpl::rollback_prepared() {
 void TransactionImpl::detach() {
   owner_.set_user(nullptr);
   release_snapshot();
-  // The temp tables went with the client. RocksDB has main's writes; what is kept of them here is for range
-  // locks.
+  // The client's temp tables are gone. RocksDB has the writes of main; the write set keeps them for range
+  // locks only.
   if (writes_ != nullptr && writes_->has_writes(lsm::Side::kTemp)) {
     MutexLock guard(writes_mutex_);
     writes_->forget(lsm::Side::kTemp);
@@ -409,8 +411,8 @@ void TransactionImpl::detach() {
 }
 
 void TransactionImpl::abandon() {
-  // Without Rollback(), the WAL gets no record of a rollback: the prepared section stays in it, and its files
-  // stay too.
+  // Does not call Rollback(), so the WAL gets no record of a rollback. The prepared section stays in the WAL,
+  // and its spilled files stay on disk.
   ingestion_.reset();
   if (spill_ != nullptr) spill_->set_keep(true);
   spill_.reset();

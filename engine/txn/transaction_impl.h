@@ -1,13 +1,14 @@
-// The one implementation of Transaction and Manager. Included by the files of this folder only.
+// The one implementation of Transaction and Manager. Only files of this folder include this header.
 //
-// Own writes are kept in a WriteSet and become a rocksdb::WriteBatch at commit; a rocksdb::Transaction
-// exists only between prepare and the end of two-phase commit, because only it can be recovered.
+// Own writes are kept in a WriteSet, and become a rocksdb::WriteBatch at commit. A rocksdb::Transaction
+// exists only between prepare and the end of a two-phase commit. It is needed there, because RocksDB can
+// recover nothing else.
 //
 // Invariants
-//   TXN-1  Locks are released after the commit is visible, and always: no way out of commit() or rollback()
-//          of an unprepared transaction keeps one.
-//   TXN-2  A prepared transaction ends only by commit_prepared() or rollback_prepared(); if that fails it
-//          stays prepared, with its locks, and so it does when the object goes.
+//   TXN-1  Locks are released after the commit is visible. commit() and rollback() of an unprepared
+//          transaction release all its locks, also when they fail.
+//   TXN-2  A prepared transaction ends only by commit_prepared() or rollback_prepared(). If the call fails,
+//          the transaction stays prepared and keeps its locks. It also does so when its object is destroyed.
 //   TXN-3  See foreign_writes.h: other threads look at the write set, so it changes only under writes_mutex_.
 // Tests: transaction_test.cc, prepared_test.cc, range_test.cc.
 #pragma once
@@ -34,13 +35,14 @@ namespace atoll::txn {
 
 class ManagerImpl;
 
-// The status that the caller gets for an own write that was found, or for RocksDB's answer to a read.
+// own_result(): the result of a read that has found an own write. read_result(): the result for RocksDB's
+// answer.
 Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value);
 Status read_result(const rocksdb::Status &status);
 Status dropped_family();
 Status not_found();
 
-// Goes through the batch of a prepared transaction; what it does with a key is the derived class's.
+// A reader of the batch of a prepared transaction. Derived classes define what happens with each key.
 class PreparedBatchReader : public rocksdb::WriteBatch::Handler {
  public:
   rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
@@ -103,17 +105,18 @@ class TransactionImpl final : public Transaction {
 
   // For the manager.
   const std::string &xid() const { return xid_; }
-  void detach();                           // the client is gone
-  void become(TransactionImpl *prepared);  // takes over a prepared one whose object goes
-  void abandon();                          // at shutdown: stays prepared in the WAL
+  void detach();                           // the client has disconnected
+  void become(TransactionImpl *prepared);  // takes over a prepared transaction whose object is being
+                                           // destroyed
+  void abandon();                          // at shutdown: the transaction stays prepared in the WAL
   Status take_recovered_locks();
-  Status take_spilled(const std::string &name);  // of a recovered one
+  Status take_spilled(const std::string &name);  // of a transaction found prepared at open
   TransactionInfo describe() const;
   bool is_writer_of(const lsm::Family *family) const {
     return std::find(written_families_.begin(), written_families_.end(), family->id()) !=
            written_families_.end();
   }
-  // The first of its writes in [lower, upper). Any thread.
+  // Finds the transaction's first write in [lower, upper), or its last one if `forward` is false. Any thread.
   bool find_write(const lsm::Family *family, std::string_view lower, std::string_view upper, bool forward,
                   FoundWrite *found) const;
 
@@ -126,17 +129,17 @@ class TransactionImpl final : public Transaction {
   void write_locked(lsm::Family *family, std::string_view key, const NewWrite &write);
   Status search_absent(lsm::Family *family, std::string_view key, std::string_view end, uint64_t ended,
                        AbsentRange *range);
-  // transaction_ranges.cc
+  // In transaction_ranges.cc, except read_from_database(), which is in reads/multi_get.cc.
   void use_family(lsm::Family *family);
   void count_writer(uint32_t family_id);
-  void keep_extents();  // instead of the writes
+  void keep_extents();  // replaces a large write set by its extents
   void forget_writes();
   std::vector<size_t> read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
                                          ReadAt at, std::vector<size_t> *missing,
                                          std::vector<rocksdb::PinnableSlice> *values,
                                          std::vector<Status> *statuses);
 
-  // transaction_spill.cc
+  // In transaction_spill.cc.
   Status bound_memory();
   Status spill();
   Status spill_rest();
@@ -167,12 +170,12 @@ class TransactionImpl final : public Transaction {
   LockOwner owner_;
   const rocksdb::Snapshot *snapshot_ = nullptr;  // of main; temp needs none, see snapshot()
   mutable Mutex writes_mutex_;                   // held to change writes_ or extents_
-  std::shared_ptr<WriteSet> writes_;             // shared with open iterators; nullptr: nothing yet
-  std::unique_ptr<WriteExtents> extents_;        // of what is not in writes_ any more
-  std::unique_ptr<Spill> spill_;                 // nullptr: all is in writes_
-  std::unique_ptr<lsm::Ingestion> ingestion_;    // of spill_, once prepared
-  Status lost_;                                  // a recovered one whose files are gone
-  std::vector<uint32_t> written_families_;       // those of main, counted in FamilyActivity
+  std::shared_ptr<WriteSet> writes_;             // shared with open cursors; nullptr: no writes in memory
+  std::unique_ptr<WriteExtents> extents_;        // of writes that are no longer in writes_
+  std::unique_ptr<Spill> spill_;                 // nullptr: no writes are on local disk
+  std::unique_ptr<lsm::Ingestion> ingestion_;    // of the files in spill_, after it was prepared
+  Status lost_;                                  // not ok: found prepared at open, and its files are gone
+  std::vector<uint32_t> written_families_;       // families of main that count it in FamilyActivity
   std::unique_ptr<rocksdb::Transaction> two_phase_;
   lsm::CommitMark mark_;
   std::string xid_;
@@ -206,14 +209,15 @@ class ManagerImpl final : public Manager {
 
   lsm::Rows *rows() const { return rows_; }
   lsm::RunFiles *run_files() const { return run_files_; }
-  // Half of the memory of a transaction; 0: no limit.
+  // How large a write set may be before it goes to local disk: half of a transaction's memory. 0: no limit.
   uint64_t spill_bytes() const { return spill_bytes_.load(std::memory_order_relaxed); }
   std::string new_spill_directory();
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }
   FamilyActivity *activity() { return &activity_; }
-  // Finds the first uncommitted write of a transaction other than `self`, and cuts [lower, upper) to what is
-  // before it.
+  // Finds the uncommitted write of a transaction other than `self` that comes first in the direction of the
+  // scan, and cuts [*lower, *upper) to the part that the scan reaches before it. False: there is no such
+  // write.
   bool find_foreign_write(const TransactionImpl *self, const lsm::Family *family, std::string *lower,
                           std::string *upper, bool forward, std::string *entry);
   uint64_t wal_position() const { return wal_position_ ? wal_position_() : 0; }

@@ -1,9 +1,11 @@
-// Range locks of transactions: inserts that look for ranges, ranges that look for uncommitted writes.
+// Range locks of transactions. An insert looks for range locks of other transactions, and a range lock looks
+// for their uncommitted writes.
 //
-// Why one of the two always sees the other (LOCK-4): an insert counts itself as a writer of the family, then
-// reads the ranges' count; a range raises that count, then reads the writers' count. When both see each
-// other, the index's mutex decides: either the write is there when the range looks, and the range stops
-// before it, or the range is there when the insert looks, and the insert waits.
+// Why at least one of the two sees the other (LOCK-4): an insert counts itself as a writer of the family, and
+// then reads the count of ranges. A range lock raises the count of ranges, and then reads the count of
+// writers. When both see each other, the index's mutex decides. Either the write is there when the range lock
+// looks, and the range stops in front of it. Or the range is there when the insert looks, and the insert
+// waits.
 
 #include <memory>
 #include <utility>
@@ -28,7 +30,7 @@ void TransactionImpl::count_writer(uint32_t family_id) {
   manager_->activity()->of(family_id).writers.fetch_add(1);
 }
 
-// Before the first write to a family, counts this transaction as a writer of it: see above.
+// Before the first write to a family, counts this transaction as a writer of it (see the head of this file).
 void TransactionImpl::use_family(lsm::Family *family) {
   if (writes_ == nullptr) writes_ = std::make_shared<WriteSet>();
   if (writes_->find_family(family) != nullptr) return;
@@ -49,7 +51,7 @@ void TransactionImpl::keep_extents() {
   done.swap(writes_);
 }
 
-// Raises `ended` before it drops the writes: a transaction that no longer finds the writes then sees that
+// Raises `ended` before it drops the writes. So another transaction that no longer finds the writes sees that
 // their writer has ended.
 void TransactionImpl::forget_writes() {
   FamilyActivity *activity = manager_->activity();
@@ -136,7 +138,7 @@ std::string ManagerImpl::outermost_uncommitted(lsm::Family *family, std::string_
   std::string low(lower), high(upper), entry;
   if (!find_foreign_write(nullptr, family, &low, &high, !last, &entry)) return {};
   if (!last) return high;
-  low.pop_back();  // the bound is the first key behind it
+  low.pop_back();  // find_write() has appended a '\0' to the key
   return low;
 }
 

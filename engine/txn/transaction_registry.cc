@@ -1,5 +1,5 @@
-// Begins transactions, keeps those that are prepared and have no connection, and finds them again after a
-// restart, with their locks, before anybody else can begin.
+// Begins transactions, and keeps prepared transactions that have no connection. After a restart, recovers the
+// prepared transactions with their locks, before any other transaction can begin.
 
 #include <algorithm>
 
@@ -9,8 +9,9 @@ namespace atoll::txn {
 
 namespace {
 
-// Locks every row that a recovered batch writes. RocksDB's column family ids are lsm's family ids. The
-// catalog's family is left out: it has counters, which are written without locks.
+// Locks every row that the batch of a recovered transaction writes. The column family ids of RocksDB are
+// those of lsm. Leaves out the catalog's family, because the catalog has counters, which are written without
+// locks.
 class KeyLocker final : public PreparedBatchReader {
  public:
   KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents, uint32_t catalog_family)
@@ -84,8 +85,8 @@ Status ManagerImpl::recover() {
   return Status::Ok();
 }
 
-// The directory's number is one that no prepared transaction of an earlier start uses: recover_one() has seen
-// to that.
+// No prepared transaction of an earlier start uses the same number, because recover_one() raises next_spill_
+// above their numbers.
 std::string ManagerImpl::new_spill_directory() {
   return run_files_->spill_directory() + "/" + std::to_string(next_spill_.fetch_add(1));
 }
@@ -103,7 +104,7 @@ std::vector<std::string> ManagerImpl::prepared_xids() {
 
 void ManagerImpl::detach_prepared(std::unique_ptr<Transaction> transaction) {
   std::unique_ptr<TransactionImpl> mine(static_cast<TransactionImpl *>(transaction.release()));
-  if (mine->is_prepared()) keep_prepared(std::move(mine));  // else its destructor rolls it back
+  if (mine->is_prepared()) keep_prepared(std::move(mine));  // else the destructor rolls the transaction back
 }
 
 void ManagerImpl::keep_prepared(std::unique_ptr<TransactionImpl> transaction) {

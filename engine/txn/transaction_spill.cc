@@ -1,8 +1,8 @@
-// Transactions larger than memory: when their writes go to local disk, how they are read there, and how they
-// commit (docs/internals/huge-transactions.md). The files themselves are spill.cc's.
+// Transactions larger than memory: when their writes go to local disk, how these writes are read there, and
+// how they are committed (docs/internals/huge-transactions.md). The files themselves are in spill.cc.
 //
-// The marker is a key in the default family. It exists exactly while the database has taken in the files of a
-// prepared transaction and the WAL does not yet have the record that ends the transaction.
+// The marker of a prepared transaction is a key in the default family. It exists from the moment when the
+// database has ingested the transaction's files until the WAL has the record that ends the transaction.
 
 #include <charconv>
 #include <filesystem>
@@ -18,7 +18,7 @@ constexpr std::string_view kMarkerPrefix = "spilled/";
 
 std::string marker_key(const std::string &name) { return std::string(kMarkerPrefix) + name; }
 
-// Finds the marker that a prepared batch removes.
+// Finds out which marker the batch of a prepared transaction removes.
 class MarkerFinder final : public PreparedBatchReader {
  public:
   const std::string &name() const { return name_; }
@@ -35,8 +35,8 @@ class MarkerFinder final : public PreparedBatchReader {
 };
 
 // Commits the prepared transaction with `mark`. RocksDB writes the transaction's commit-time batch to the log
-// in front of the commit record. The batch is cleared first, because a commit of this transaction that failed
-// before has left its mark there.
+// in front of the commit record. Clears the batch first, because an earlier commit of this transaction that
+// failed has left its mark there.
 Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &mark) {
   rocksdb::WriteBatch *record = prepared->GetCommitTimeWriteBatch();
   record->Clear();
@@ -44,7 +44,7 @@ Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &m
   return lsm::from_rocksdb(prepared->Commit());
 }
 
-// The directory that a prepared transaction names; empty: the transaction has no spilled writes.
+// Returns the directory that a prepared transaction names; empty: the transaction has no spilled writes.
 std::string spill_name(rocksdb::Transaction *prepared) {
   MarkerFinder finder;
   (void)prepared->GetWriteBatch()->GetWriteBatch()->Iterate(&finder);
@@ -53,7 +53,7 @@ std::string spill_name(rocksdb::Transaction *prepared) {
 
 }  // namespace
 
-// ---- While it runs -------------------------------------------------------------------------------
+// ---- While the transaction runs ------------------------------------------------------------------
 
 bool TransactionImpl::is_spilled() const {
   if (spill_ == nullptr) return false;
@@ -65,8 +65,8 @@ Status TransactionImpl::bound_memory() {
   return most == 0 || writes_->memory_bytes() < most ? Status::Ok() : spill();
 }
 
-// Writes the write set to disk and puts an empty one in its place. Cursors that read the old one keep it
-// alive.
+// Writes the write set to disk and puts an empty one in its place. Cursors that read the old write set keep
+// it alive.
 Status TransactionImpl::spill() {
   if (spill_ == nullptr) {
     spill_ =
@@ -85,8 +85,8 @@ Status TransactionImpl::spill() {
   return Status::Ok();
 }
 
-// Called when the transaction writes nothing more: brings all of its writes to disk in the form in which they
-// enter the database.
+// Call when the transaction writes nothing more. Moves all of its writes to disk, in files of the form in
+// which the database ingests them.
 Status TransactionImpl::spill_rest() {
   ATOLL_RETURN_IF_ERROR(spill());
   return spill_->merge_many();
@@ -115,7 +115,8 @@ Status TransactionImpl::find_own(const lsm::Family *family, std::string_view key
 
 // ---- Commit --------------------------------------------------------------------------------------
 
-// Calls visit() for each temp key that was written; for a key in several runs, several times.
+// Calls visit() for each temp key that the transaction has written. Visits a key in several runs several
+// times.
 Status TransactionImpl::visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit) {
   Status status;
   writes_->each(lsm::Side::kTemp, [&](lsm::Family *family, std::string_view key, const OwnWrite &) {
@@ -174,8 +175,8 @@ Status TransactionImpl::commit_ingestion() {
   return status;
 }
 
-// Writes a record to the WAL after the ingestion. The record gives the commit a position in the WAL; by such
-// positions Atoll measures how far the bucket is.
+// Writes a record to the WAL after the ingestion. The record gives the commit a position in the WAL. Atoll
+// needs such positions to measure how far the bucket is behind.
 Status TransactionImpl::commit_spilled(bool sync) {
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(false));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
@@ -205,8 +206,8 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
 
 Status TransactionImpl::commit_prepared_main(bool sync) {
   two_phase_->GetWriteOptions()->sync = sync;
-  // Tables of the transaction may have been dropped while it waited for its decision; their rows do not
-  // matter then.
+  // Tables of the transaction may have been dropped before its commit was decided. Their rows do not matter
+  // then.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
     const SharedLock gate(*manager_->rows()->commit_gate());
@@ -218,8 +219,8 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   if (ingestion_ == nullptr) ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   const SharedLock gate(*manager_->rows()->commit_gate());
-  // From here on the transaction is committed: if the record cannot be written, the marker tells the next
-  // start so.
+  // From here on the transaction is committed. If the record cannot be written, the marker tells the next
+  // start that it is committed.
   (void)commit_with_mark(two_phase_.get(), mark_);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
@@ -227,8 +228,8 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
 
 // ---- Recovery ------------------------------------------------------------------------------------
 
-// Takes over the files of a prepared transaction found at open, and locks the rows in them. When the files
-// are gone (the local disk was lost), it can only be rolled back.
+// Takes over the spilled files of a prepared transaction found at open, and locks the rows in them. If the
+// files are gone (the local disk was lost), the transaction can only be rolled back.
 Status TransactionImpl::take_spilled(const std::string &name) {
   spill_ = std::make_unique<Spill>(manager_->rows(), manager_->run_files(),
                                    manager_->run_files()->spill_directory() + "/" + name);
@@ -242,7 +243,7 @@ Status TransactionImpl::take_spilled(const std::string &name) {
       "from there");
   for (const auto &run : *spill_->runs()) {
     for (const SpilledRun::Part &part : run->parts()) {
-      if (part.family == manager_->rows()->catalog_family()) continue;  // counters: see KeyLocker
+      if (part.family == manager_->rows()->catalog_family()) continue;  // it has counters, see KeyLocker
       const auto cursor = part.file->cursor();
       for (cursor->to_first(); cursor->valid(); cursor->next()) {
         extents_->add(part.family->id(), cursor->key());

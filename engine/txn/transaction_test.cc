@@ -1,6 +1,6 @@
-// Goal:   a transaction reads, writes, rolls back and commits as transaction.h promises.
-// Method: scenes with two transactions over real databases in a temporary directory; failures are injected
-//         into WAL writes; a counter raised by many threads shows lost updates.
+// Goal:   a transaction reads, writes, rolls back and commits as transaction.h says.
+// Method: scenes with two transactions over real databases in a temporary directory. Failures are injected
+//         into WAL writes. Many threads raise one counter, which shows lost updates.
 
 #include "txn/transaction.h"
 
@@ -32,7 +32,7 @@ class TransactionTest : public ::testing::Test {
     manager.reset();
     database.reset();
   }
-  // Reopens the database. What was in memory is in files then, and each read of them takes 2 ms.
+  // Reopens the database. All rows are in files then, and each read of a file takes 2 ms.
   void reopen_with_slow_files() {
     ASSERT_TRUE(database->flush(main).ok());
     close();
@@ -159,7 +159,7 @@ TEST_F(TransactionTest, MultiGetUnsortedWithOwnMissingAndRepeatedKeys) {
             (std::vector<std::string>{"newer", "not found", "own b", "db a", "not found", "newer"}));
 }
 
-// A batch of large values does not hold them all; from memory and from slow files.
+// A multi_get() of large values does not hold all of them in memory. Reads from memory, then from slow files.
 TEST_F(TransactionTest, LargeMultiGetLeavesOutWhatIsTooMuch) {
   constexpr size_t kValueBytes = 1 << 20;
   constexpr size_t kValues = 3 * Transaction::kMultiGetBytesMax / kValueBytes;
@@ -192,7 +192,7 @@ TEST_F(TransactionTest, LargeMultiGetLeavesOutWhatIsTooMuch) {
   }
 }
 
-// From memory first, then, after a flush and a restart with an empty cache, from slow files.
+// Reads from memory first. Then, after a flush and a restart with an empty cache, reads from slow files.
 TEST_F(TransactionTest, LargeMultiGetMatchesGet) {
   auto writer = manager->begin(nullptr);
   for (int i = 0; i < 3000; i += 2) {
@@ -406,8 +406,8 @@ TEST_F(TransactionTest, WriteLimitFailsOneWriteAndKeepsTheRest) {
   EXPECT_TRUE(transaction->commit(false).ok());
 }
 
-// The order of a unique check: lock the absent key, then probe with a fresh read. Exactly one of the threads
-// wins each key.
+// The steps of a unique check: lock the absent key, then read its latest version. Exactly one of the threads
+// inserts each key.
 TEST_F(TransactionTest, UniqueCheckOfAnAbsentKeyAdmitsOne) {
   constexpr int kThreads = 4, kKeys = 200;
   std::atomic<int> inserted{0}, duplicates{0};
@@ -436,8 +436,8 @@ TEST_F(TransactionTest, UniqueCheckOfAnAbsentKeyAdmitsOne) {
   EXPECT_EQ(duplicates, kKeys * (kThreads - 1));
 }
 
-// Lock, then read the latest version: with locks released before the commit is visible, or a read from
-// before the lock, increments would get lost.
+// Each thread locks the row and then reads its latest version. Increments would get lost if locks were
+// released before the commit is visible, or if the read were older than the lock.
 TEST_F(TransactionTest, LockedIncrementsAreNeverLost) {
   constexpr int kThreads = 4, kIncrements = 500;
   put_committed(main, "counter", "0");

@@ -1,25 +1,26 @@
-// The program that atollctl runs for what takes RocksDB: reading rows.
+// The program that atollctl runs to read rows, because that takes RocksDB.
 //
 //   atollctl-rows diff URL SCRATCH FIRST SECOND     compares two states: `atollctl diff --rows`
 //   atollctl-rows check URL SCRATCH STATE           reads all of a state: `atollctl verify --restore --rows`
 //
-// URL is that of the bucket; the rest of how to reach it stands in the environment, as for atollctl. States
-// are those of atoll_visitor_mount(). SCRATCH is a directory that is made and removed; it holds up to
-// kPartCacheBytes of parts of table files, and the logs of the states twice: as logs and as table files.
+// URL names the bucket. The other settings for access to the bucket come from the environment, as for
+// atollctl. FIRST, SECOND and STATE name states as in atoll_visitor_mount(). The program makes the directory
+// SCRATCH and removes it at the end. The directory holds up to kPartCacheBytes of parts of table files, and
+// the logs of the states twice: as logs and as table files.
 //
-// It writes lines whose fields are separated by tabs. Names are those of files (db@002d1); FAMILY and PREFIX
-// are the place of the rows. For each table that differs, with CHANGE as in table_pairs.h, "" where only rows
-// do:
+// The program writes lines whose fields are separated by tabs. Names are encoded as in file names (db@002d1).
+// FAMILY and PREFIX say where the rows are stored. `diff` writes a line for each table that differs. CHANGE
+// is a name from table_pairs.h, or empty if only rows differ:
 //
 //   FAMILY PREFIX DATABASE NAME CHANGE INSERTED CHANGED DELETED KEYS_READ FORMER_DATABASE FORMER_NAME
 //
-// For each table that was checked, PROBLEM being "" where there is none:
+// `check` writes a line for each table. PROBLEM is empty if there is none:
 //
 //   FAMILY PREFIX DATABASE NAME ROWS ENTRIES PROBLEM
 //
-// A line with a single dot is the last. Exit status 1 after an error, which is on stderr, and 3 if a state is
-// damaged so that it cannot be opened. SIGINT, SIGTERM, SIGHUP and the end of atollctl end it, and nothing is
-// left in the bucket or on the disk.
+// The last line is a single dot. The exit status is 1 after an error, which is on stderr, and 3 if a state is
+// too damaged to be opened or compared. SIGINT, SIGTERM, SIGHUP and the end of atollctl end the program,
+// which then leaves nothing in the bucket or on the disk.
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -53,14 +54,14 @@ namespace {
 
 constexpr uint64_t kPartCacheBytes = 2ull << 30;
 constexpr uint64_t kBlockCacheBytes = 256ull << 20;
-constexpr int kFirstState = 4;  // among the words of the command line
+constexpr int kFirstState = 4;  // the first state's position in the command line
 constexpr int kExitError = 1;
 constexpr int kExitCorruption = 3;
 
 std::atomic<bool> is_ended{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
-// The state that a word of the command line names, and its tables.
+// A state that the command line names, and its tables.
 struct State {
   std::unique_ptr<lsm::PastDatabase> database;
   std::vector<catalog::TablePtr> tables;
@@ -120,7 +121,7 @@ Status check(const atoll_visitor *visitor, const std::string &scratch, const cha
   return Status::Ok();
 }
 
-// A directory that is removed at the end. It has parts of table files, so nobody else may read it.
+// A directory that the destructor removes. It holds parts of table files, so no other user may read it.
 class Scratch {
  public:
   explicit Scratch(std::string path) : path_(std::move(path)) {}
@@ -147,7 +148,7 @@ struct CloseVisitor {
   void operator()(atoll_visitor *visitor) const { atoll_visitor_close(visitor); }
 };
 
-// What the first word of the command line asks for.
+// A command: the first word of the command line, how many states follow, and the function that does it.
 struct Verb {
   const char *name;
   int states;
@@ -160,7 +161,7 @@ const char *setting(const char *name) {
   return value != nullptr ? value : "";
 }
 
-// 0: it is none, and the default holds.
+// Returns 0 if `text` is no number; the default applies then.
 uint32_t number_of(std::string_view text) {
   uint32_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -200,7 +201,8 @@ int fail(const Status &status) {
   return status.code() == Code::kCorruption ? kExitCorruption : kExitError;
 }
 
-// The process ends with atollctl, which would not read what it writes. What it has begun it ends orderly.
+// Makes the process clean up and end after a signal, and when atollctl ends, because no program reads the
+// output then. Ignores SIGPIPE, so that a failed write is only an error.
 void heed_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, [](int) { is_ended = true; });
   std::signal(SIGPIPE, SIG_IGN);

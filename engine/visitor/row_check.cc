@@ -12,7 +12,8 @@
 namespace atoll::visitor {
 namespace {
 
-// Reads the pieces of a row that is too large to be one value. Errors: kCorruption, and those of a read.
+// Reads the pieces of a row that is too large for one value, and checks the checksum of the whole row.
+// Errors: kCorruption, and those of a read.
 Status read_pieces(lsm::PastDatabase *state, const catalog::TableDef &table, std::string_view key,
                    std::string_view stored) {
   codec::LargeRow row;

@@ -1,4 +1,5 @@
-// Reads all that is stored of a table in one state. RocksDB compares the checksum of each block.
+// Reads all rows and index entries of a table in one state, to find damage. RocksDB checks the checksum of
+// each block.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,10 @@ struct StoredTable {
   std::string problem;   // what is damaged; empty: nothing
 };
 
-// Counts the rows, and the entries of each index, of which there is one for each row, and puts together rows
-// in pieces. What the bytes mean in SQL is not asked: that is what CHECK TABLE does. Damage is no error.
-// Errors: kUnavailable: the same may work later; kInterrupted (base/interrupt.h).
+// Counts the rows and the entries of each index, which must have one entry for each row, and joins rows that
+// are stored in pieces. Does not decode the rows: CHECK TABLE does that. Damage is not an error, but stands
+// in StoredTable::problem. Errors: kUnavailable: the same call may succeed later; kInterrupted
+// (base/interrupt.h).
 Status read_table(lsm::PastDatabase *state, const catalog::TableDef &table, StoredTable *out);
 
 }  // namespace atoll::visitor

@@ -1,8 +1,8 @@
-// Which rows of a table differ between two states of a database: the keys of the primary index, and the bytes
-// stored under them. Both are compared as they are stored; what they mean in SQL is not asked.
+// Counts the rows of a table that differ between two states of a database. Compares the keys of the primary
+// index and the bytes that are stored under them, without decoding either.
 //
-// Where a table has the same place in both states, only keys in table files that one state lacks are looked
-// at (lsm/past/changed_keys.h). Where it was rebuilt, truncated or moved, all rows of both are read.
+// If the table has the same place in both states, only keys in table files that one of the states lacks are
+// read (lsm/past/changed_keys.h). If it was rebuilt, truncated or moved, all rows of both states are read.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,12 @@ struct RowCounts {
 // Threads: any, one at a time.
 class RowDiff {
  public:
-  // The states are of PastDatabase::visit(), and live longer.
+  // The states come from PastDatabase::visit() and must outlive this object.
   RowDiff(lsm::PastDatabase *first, lsm::PastDatabase *second) : first_(first), second_(second) {}
 
-  // Compares one table, of which each state has its own definition; nullptr: that state lacks the table.
-  // Errors: kCorruption; kUnavailable: the same may work later; kInterrupted (base/interrupt.h).
+  // Compares one table. `before` and `after`: its definition in each state; nullptr: that state lacks the
+  // table. Errors: kCorruption; kUnavailable: the same call may succeed later; kInterrupted
+  // (base/interrupt.h).
   Status compare(const catalog::TableDef *before, const catalog::TableDef *after, RowCounts *out);
 
  private:

@@ -1,6 +1,6 @@
-// Goal:   two states of a table differ by exactly the rows that a sorted map says, wherever the rows are: in
-//         files of any level, in a family of their own, deleted, written again. Only keys of files that
-//         differ are looked at.
+// Goal:   RowDiff finds the same differences between two states of a table as a comparison of two sorted
+//         maps, wherever the rows are: in files of any level, in a family of their own, deleted, written
+//         again. It reads only keys of files that differ.
 // Method: random changes of a copy of a database, flushed and compacted at random. The seed is printed;
 //         ATOLL_TEST_SEED repeats a run.
 #include "visitor/row_diff.h"
@@ -26,10 +26,10 @@ using Model = std::map<uint32_t, std::string>;
 
 constexpr uint16_t kPrimary = 1, kSecondary = 2;
 
-// A state that a visitor sees: here all of a database, whose memtables are empty.
+// A state as a visitor sees it: here all of a test database, whose memtables must be empty.
 class StateOfTest final : public lsm::PastDatabase {
  public:
-  // A compaction must not delete files between files() and open_file().
+  // Keeps RocksDB from deleting files, because a compaction could delete one between files() and open_file().
   explicit StateOfTest(lsm::TestDatabase *database) : database_(*database) {
     EXPECT_TRUE(lsm::Raw::below(database_.operator->(), lsm::Side::kMain)->DisableFileDeletions().ok());
   }
@@ -173,7 +173,7 @@ TEST_F(RowDiffTest, random_changes_are_counted_as_a_sorted_map_counts_them) {
   for (int round = 0; round < 12; round++) {
     change(&second_, &random, &after);
     expect_equal(compare(&table_, &table_), expected(model_, after));
-    // Both sides may have files that the other lacks.
+    // Now each state also has files that the other one lacks.
     if (round % 4 == 3) change(&first_, &random, &model_);
     expect_equal(compare(&table_, &table_), expected(model_, after));
   }
@@ -187,7 +187,7 @@ TEST_F(RowDiffTest, only_keys_of_files_that_differ_are_looked_at) {
   EXPECT_EQ(compare(&table_, &table_).keys_read, 0u);
   Model after = model_;
   put(&second_, 3, "changed", &after);
-  put(&second_, 4000, "value", &after);  // as it was
+  put(&second_, 4000, "value", &after);  // the value stays the same
   remove(&second_, 17, &after);
   const RowCounts found = compare(&table_, &table_);
   expect_equal(found, {.inserted = 0, .changed = 1, .deleted = 1});

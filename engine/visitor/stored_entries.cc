@@ -7,7 +7,7 @@
 namespace atoll::visitor {
 namespace {
 
-constexpr size_t kReadBytes = 2 << 20;  // as a scan of rows; TableReader fetches ahead of such reads
+constexpr size_t kReadBytes = 2 << 20;  // as in a scan of rows; TableReader then fetches ahead
 
 }  // namespace
 

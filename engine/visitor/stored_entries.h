@@ -1,4 +1,4 @@
-// The entries of one index of a table in one state, as they are stored.
+// Iterates over the entries of one index of a table in one state, without decoding them.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ using Range = catalog::Doomed::Range;
 // Errors: kCorruption: the table has no column family.
 Status find_family(lsm::PastDatabase *state, const catalog::TableDef &table, lsm::Family **out);
 
-// The keys of the rows.
+// The range of keys of the table's rows.
 Range rows_of(const catalog::TableDef &table);
 
 // Errors: kInterrupted (base/interrupt.h).
@@ -28,23 +28,24 @@ inline constexpr uint64_t kKeysPerQuestion = 1024;
 // Threads: one.
 class StoredEntries {
  public:
-  // Moves to the first entry. Without open() there are none. Errors: kCorruption.
+  // Opens the entries whose keys are in `keys`, and moves to the first. Before this call there are no
+  // entries. Errors: kCorruption.
   Status open(lsm::PastDatabase *state, const catalog::TableDef &table, const Range &keys);
 
   bool valid() const { return entries_ != nullptr && entries_->Valid(); }
   // Requires: valid().
   std::string_view whole_key() const { return entries_->key().ToStringView(); }
-  // Without the bytes with which all keys of the index begin.
+  // The key without the bytes with which all keys of the index begin.
   std::string_view key() const { return whole_key().substr(keys_.begin.size()); }
   std::string_view value() const { return entries_->value().ToStringView(); }
   void next() { entries_->Next(); }
 
-  // Why there are no more. Errors: those of a read.
+  // Why valid() is false: Ok at the end of the range, else the error of a read.
   Status status() const { return entries_ == nullptr ? Status::Ok() : lsm::from_rocksdb(entries_->status()); }
 
  private:
   Range keys_;
-  rocksdb::Slice end_;  // of keys_, which RocksDB reads while the iterator lives
+  rocksdb::Slice end_;  // points into keys_; RocksDB reads it while the iterator lives
   std::unique_ptr<rocksdb::Iterator> entries_;
 };
 

@@ -16,7 +16,8 @@ using catalog::TablePtr;
 using Name = std::pair<std::string, std::string>;
 Name full_name(const TableDef &table) { return {table.database, table.name}; }
 
-// A restore to the past gives out the ids of what it left behind once more.
+// Identifies a table by its id and the time when it was created. The id alone does not suffice: after a
+// restore to a past state, ids of tables that were created after that state are given out again.
 using Identity = std::pair<uint32_t, uint64_t>;
 Identity identity_of(const TableDef &table) { return {table.id, table.created_us}; }
 

@@ -1,4 +1,4 @@
-// The tables of two states of a database, each beside what it was or became.
+// Pairs the tables of one state of a database with those of another state.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace atoll::visitor {
 
-// A table in both states; nullptr: one of them lacks it.
+// The definitions of a table in both states; nullptr: that state lacks the table.
 struct TablePair {
   catalog::TablePtr before;
   catalog::TablePtr after;
@@ -22,14 +22,14 @@ enum class Change : uint8_t {
   kAltered,  // columns, indexes or options
 };
 
-// Pairs tables that are the same one under any name, then tables of the same name. In the order of the names
-// in the second state; dropped tables are last.
+// Pairs tables that have the same id and creation time, under whatever name, and then the tables that are
+// left by their names. The pairs are in the order of the names in the second state; dropped tables come last.
 std::vector<TablePair> pair_tables(const std::vector<catalog::TablePtr> &before,
                                    const std::vector<catalog::TablePtr> &after);
 
-// What happened to the table itself, not to its rows.
+// How the table's definition has changed. Changes of its rows do not count.
 Change change_of(const TablePair &pair);
-// As `atollctl diff` calls it; "" for kNone.
+// The word by which `atollctl diff` calls the change; "" for kNone.
 const char *name_of(Change change);
 
 }  // namespace atoll::visitor

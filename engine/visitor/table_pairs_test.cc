@@ -1,4 +1,4 @@
-// Goal:   a table is found again under another name, and as another table under its name.
+// Goal:   a renamed table is paired with itself, and a rebuilt table with the former table of its name.
 // Method: definitions made by hand.
 #include "visitor/table_pairs.h"
 

@@ -1,6 +1,8 @@
-"""Goal:   KILL and SHUTDOWN end within 10 seconds whatever the bucket does, and nothing acknowledged is lost.
-Method: the bucket goes away, refusing connections or never answering; table files wait for their upload up to a
-        low limit; statements that wait for it are killed, and the server is shut down while others wait.
+"""Goal:   KILL and SHUTDOWN end within 10 seconds whatever the bucket does, and no acknowledged change is
+        lost.
+Method: the bucket refuses connections or never answers. Table files wait for their upload until a low limit
+        is reached. Statements that wait for the upload are killed, and the server is shut down while others
+        wait.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from harness.proxy import Fault, FaultProxy
 from harness.server import Server
 from harness.tables import Statement, create_wide, drained
 
-LIMIT_S = 20  # the promise is 10 s, of which 8 are used on an idle machine; this one may be busy
+LIMIT_S = 20  # the promise is 10 s, and an idle machine takes 8; this one may be busy
 QUERY_INTERRUPTED = 1317
 STATEMENT_TIMEOUT = 1969
 AWAY = ["refused", "silent"]
 
-# Small memtables and a small backlog, so that little data fills both; COMMIT alone does not wait for the bucket.
+# Small memtables and a small backlog, so that little data fills both. With durability `local`, COMMIT itself
+# does not wait for the bucket.
 TIGHT = {"atoll_durability": "local", "atoll_upload_backlog_max": "1M", "atoll_block_cache_size": "8M"}
 
 
@@ -49,7 +52,8 @@ def start_tight(lab, **options: object) -> tuple[FaultProxy, Server]:
 
 
 class Inserts(threading.Thread):
-    """Inserts 8 MB at a time until told to stop or until an error; remembers which rows were acknowledged."""
+    """Inserts 8 MB at a time until the test stops it or an error occurs. Remembers which rows were
+    acknowledged."""
 
     ROWS = 1000
 
@@ -79,7 +83,7 @@ class Inserts(threading.Thread):
 
 
 def killed(server: Server, statement: Statement | Inserts) -> pymysql.Error | None:
-    """Kills the statement; returns its error. Fails when that takes too long."""
+    """Kills the statement and returns its error. The test fails if the statement does not end in time."""
     start = time.monotonic()
     server.run(f"KILL QUERY {statement.connection_id}")
     statement.join(LIMIT_S)
@@ -148,7 +152,7 @@ def test_a_bulk_load_that_waits_for_the_backlog(lab, how, rows):
     def waiting() -> Statement:
         statement = Statement(server, load)
         statement.start()
-        # The first file is let through, the second waits.
+        # The backlog accepts the first file; the second one waits.
         wait_until(lambda: server.counter("Atoll_upload_backlog_files") > 0, 60, "the first file")
         time.sleep(5)
         assert statement.is_alive(), statement.error
@@ -166,7 +170,8 @@ def test_a_bulk_load_that_waits_for_the_backlog(lab, how, rows):
 
 
 def test_optimize_that_waits_for_the_backlog(lab):
-    """Its compaction cannot be told to return while it waits; a statement that is killed does not wait for it."""
+    """OPTIMIZE starts a compaction that cannot be interrupted while it waits for the backlog. A killed
+    OPTIMIZE must not wait for that compaction."""
     proxy, server = start_tight(lab)
     server.run("INSERT INTO big.t SELECT seq, REPEAT(SHA2(seq, 512), 10) FROM mysql.seq_1_to_20000")
     drained(server)
@@ -196,7 +201,8 @@ def test_optimize_that_waits_for_the_backlog(lab):
 
 @pytest.mark.parametrize("backlog_bytes", [1 << 20, 1 << 30])  # the move waits for room; for its own files
 def test_a_move_of_a_grown_table_that_waits_for_the_bucket(lab, backlog_bytes):
-    """Nobody asked for the move, so nobody waits long for it: it gives up, and is tried again later."""
+    """The mover works in the background, so no statement may wait long for it: the move gives up, and is
+    tried again later."""
     proxy, server = start_tight(lab, atoll_shared_table_max=0)
     server.run(
         "ALTER TABLE big.t ADD KEY (body(200))",
@@ -208,7 +214,8 @@ def test_a_move_of_a_grown_table_that_waits_for_the_bucket(lab, backlog_bytes):
         f"SET GLOBAL atoll_upload_backlog_max = {backlog_bytes}",
         "SET GLOBAL atoll_shared_table_max = 1048576",
     )
-    # The file of the rows or of the index is let through, the other waits if the backlog is small.
+    # The backlog accepts the file of the rows or that of the index. The other file waits if the backlog is
+    # small.
     wait_until(lambda: server.counter("Atoll_upload_backlog_files") > 0, 60, "the first file")
     time.sleep(1)
     start = time.monotonic()

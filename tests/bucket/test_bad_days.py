@@ -1,6 +1,7 @@
-"""Goal:   a wrong setting or a bucket in trouble gives an error that names the cause and the next step; the
-        server stays up; nothing is lost.
-Method: start with each wrong setting; break the bucket, the disk and statements in the middle of work.
+"""Goal:   a wrong setting or a failing bucket gives an error that names the cause and the next step; the
+        server stays up; no data are lost.
+Method: start servers with wrong settings; let the bucket, the disk and statements fail in the middle of their
+        work.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ANY_WRITE = "CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=ATOLL"
 
 
 def complaint(server: Server) -> str:
-    """Starts the server, expects it to be up without a usable ATOLL; returns the SQL error and the log."""
+    """Starts the server, and expects that it runs and that ATOLL cannot be used. Returns the SQL error and
+    the log."""
     mark = server.log_mark()
     server.start()
     server.run(
@@ -137,7 +139,7 @@ def test_row_and_key_too_large(lab):
 
 
 class Load:
-    """Three writers with a ledger, on a server whose bucket is reached through a proxy or not."""
+    """Three writers on one server, with ledgers of their commits."""
 
     def __init__(self, server: Server):
         self.server = server
@@ -172,7 +174,8 @@ def wait_for_progress(load: Load, what: str, timeout_s: float = 60) -> None:
 
 
 def test_bucket_down_for_a_while(lab):
-    """Commits may wait for the lag limit while the bucket is away; they go on by themselves when it is back."""
+    """Commits wait at the lag limit while the bucket does not answer. They go on by themselves when it
+    answers again."""
     store = lab.store()
     proxy = lab.proxy(store)
     server = lab.s3_server(store, endpoint=proxy.endpoint, atoll_lag_max_ms=500).start()
@@ -267,14 +270,14 @@ ALTER_ROWS = 300_000  # about 150 MB: some seconds of ALTER
 
 
 class InterruptedAlter:
-    """A wide InnoDB table, its ALTER to ATOLL in a thread, and what must hold after the interruption."""
+    """A wide InnoDB table, its ALTER to ATOLL in a thread, and the checks after the interruption."""
 
     def __init__(self, lab, **options: object):
         self.store = lab.store()
         self.proxy = lab.proxy(self.store)
         self.server: Server = lab.s3_server(self.store, endpoint=self.proxy.endpoint, **options).start()
         create_wide(self.server, "wide", ALTER_ROWS)
-        # One ATOLL table that stays, so that "no litter" is not "no objects".
+        # A second ATOLL table, so that the bucket has objects that must stay when the litter is removed.
         create_wide(self.server, "kept", 1000, "ATOLL")
         self.digest = table_digest(self.server, "big", "wide")
         self.before = self.store.client.total_bytes("db/sst/")
@@ -348,7 +351,8 @@ def test_short_outage_of_the_bucket_does_not_fail_alter(lab):
 
 @pytest.mark.waits
 def test_alter_can_be_killed_while_the_bucket_is_away(lab):
-    """It may end by itself after atoll_lag_wait_timeout; if it waits on, KILL must end it, bucket or not."""
+    """ALTER may end by itself after atoll_lag_wait_timeout. If it waits longer, KILL must end it, although
+    the bucket does not answer."""
     case = InterruptedAlter(lab, atoll_lag_wait_timeout=5, atoll_request_timeout=3)
     case.start_and_reach_the_middle()
     case.proxy.down()
@@ -358,7 +362,7 @@ def test_alter_can_be_killed_while_the_bucket_is_away(lab):
     error = case.alter.finished(45)
     assert case.server.running()
     case.proxy.up()
-    if error is None:  # all of it was uploaded before the bucket went away
+    if error is None:  # everything was uploaded before the bucket went down
         assert table_digest(case.server, "big", "wide") == case.digest
         return
     assert_names(str(error), "bucket|endpoint|connect|timed? ?out|atoll|interrupted")
@@ -401,7 +405,7 @@ def insert_until_refused(server: Server, attempts: int) -> tuple[int, pymysql.Er
         cursor.execute("SET SESSION max_statement_time = 60")
         for number in range(1, attempts + 1):
             try:
-                # Half a megabyte that no compression makes smaller.
+                # Half a megabyte of random bytes, which cannot be compressed.
                 cursor.execute("INSERT INTO t VALUES (%s, %s)", (number, os.urandom(500_000)))
             except pymysql.Error as error:
                 return number - 1, error

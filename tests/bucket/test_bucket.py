@@ -1,5 +1,7 @@
-"""Goal:   the bucket holds the data: it fills during a load, serves reads alone, and is enough to recover from.
-Method: look into the bucket with an own client, remove local files and data directories, start second servers.
+"""Goal:   all data are in the bucket: it fills during a load, reads need no local files, and a restore needs
+        nothing else.
+Method: list the bucket with a client of the test, remove local files and data directories, and start second
+        servers.
 """
 
 from __future__ import annotations
@@ -80,14 +82,15 @@ def test_reads_survive_removal_of_every_local_table_file(lab):
     assert proxy.counts()["get"] >= fetched, "the engine counts GETs that were not sent"
     assert server.counter("Atoll_bytes_downloaded") > 10_000_000
 
-    server.restart()  # the part cache survives: hardly anything is fetched again
+    server.restart()  # the part cache survives: few bytes are fetched again
     before = server.counter("Atoll_bytes_downloaded")
     assert table_digest(server, "big", "wide") == expected
     assert server.counter("Atoll_bytes_downloaded") - before < 2_000_000
 
 
 def fill_with_everything(server) -> None:
-    """Databases, tables, triggers, partitions, values: all that must come back from the bucket."""
+    """Creates databases, tables, triggers, partitions and values of many kinds. All of them must be restored
+    from the bucket."""
     server.run(
         "CREATE DATABASE greek CHARACTER SET greek COLLATE greek_bin",
         "CREATE DATABASE `odd name-ü` CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
@@ -157,7 +160,7 @@ def test_a_new_server_knows_sequences_before_it_has_opened_them(lab):
     server.stop()
     server.wipe()
     server.initialize().start()
-    # By this mariadb-dump decides what comes first and how.
+    # mariadb-dump uses these types to decide how to dump each object, and in which order.
     assert server.run("SHOW FULL TABLES FROM d") == [("a", "BASE TABLE"), ("z", "SEQUENCE")]
     assert server.value("SELECT NEXTVAL(d.z)") > 2
     server.run("DROP SEQUENCE d.z")
@@ -220,7 +223,7 @@ def test_take_over_fences_the_first_server(lab):
     first.run("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, v INT) ENGINE=ATOLL",
               "INSERT INTO d.t SELECT seq, seq FROM mysql.seq_1_to_1000")  # fmt: skip
     drained(first)
-    time.sleep(2.5)  # the lag of the default settings
+    time.sleep(2.5)  # longer than the default lag limit
     second = lab.s3_server(store, "second", atoll_take_over="ON").start()
     assert second.value("SELECT COUNT(*) FROM d.t") == 1000
     second.run("UPDATE d.t SET v = -1 WHERE id <= 10", "INSERT INTO d.t VALUES (5000, 1)")
@@ -249,7 +252,8 @@ def test_take_over_fences_the_first_server(lab):
 
 
 def test_fenced_server_restarted_takes_the_winners_data(lab):
-    """Local files of a closed epoch are never merged: the loser rebuilds from the bucket."""
+    """Local files of a closed epoch are never merged into the new owner's data: the fenced server restores
+    from the bucket."""
     store = lab.store()
     first = lab.s3_server(store, "first").start()
     first.run(
@@ -308,7 +312,7 @@ def test_file_bucket_outside_the_data_directory_recovers(lab):
 
 
 def uncompressed_table(lab):
-    """Returns a store with the table big.wide, and its server."""
+    """Returns a store that has the uncompressed table big.wide, and the store's Atoll server."""
     store = lab.store(Minio)
     server = lab.s3_server(store).start()
     create_wide(server, "wide", 60_000)

@@ -1,6 +1,8 @@
-"""Goal:   `atollctl certify` says "fit" of S3 servers that keep what Atoll builds on, and refuses those that do not.
-Method: two real servers, plain and behind a proxy that breaks one promise each: a create-only PUT that overwrites, one
-        that looks and then writes, uploads that are not checked, "slow down", silence. The bucket must be clean after.
+"""Goal:   `atollctl certify` finds S3 servers with the properties that Atoll relies on fit, and refuses all
+        others.
+Method: two real S3 servers, directly and behind a proxy that breaks one property: a create-only PUT
+        overwrites, or checks first and writes later; uploads are not checked; the answer is "slow down", or
+        there is none. The bucket must be clean afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def is_create_only(request: Request) -> bool:
 
 
 class Case:
-    """A store behind a proxy, and what certify says of it."""
+    """A store behind a proxy, and the results of `atollctl certify` for it."""
 
     def __init__(self, lab, kind: type[ObjectStore] = Minio):
         self.store = lab.store(kind)

@@ -1,6 +1,6 @@
-"""Goal:   the local log and the bucket are compared before either is believed; what disagrees is mended or refused.
-Method: damage the local log of a killed server, put an older copy of the bucket under a newer data directory, start,
-and look at the rows, the error log and every object of the bucket.
+"""Goal:   a start compares the local log with the bucket; differences are repaired, or the start is refused.
+Method: damage the local log of a killed server, or combine an older copy of the bucket with a newer data
+        directory; start the server, and check the rows, the error log and every object of the bucket.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ FENCE_BYTES = 137  # docs/internals/formats-bucket.md, FMT-W4
 
 
 def newest_log(server) -> Path:
-    """The log that the rows of a killed server are in."""
+    """The newest local log, which has the rows of the killed server."""
     return max((server.data / "#atoll" / "db").glob("*.log"), key=lambda path: int(path.stem))
 
 
 def former_chunks(bucket: Path) -> list[Path]:
-    """The pieces of log of all epochs but the newest, without fences. The server may be deleting them."""
+    """The log chunks of all epochs except the newest, without fences. The server may delete some
+    meanwhile."""
     *former, _newest = sorted((bucket / "wal").iterdir())
     assert former, "the newest server has no log yet"
     found = []
@@ -65,7 +66,7 @@ def test_no_synchronous_commit_is_lost_with_the_local_log(lab, damage, said):
     written = len(log.read_bytes().rstrip(b"\0"))
     assert written > ROWS * 50, "the rows are not in this log"
     damage(log, written // 2)
-    if damage is flip:  # as if the kill had come in the middle of an upload
+    if damage is flip:  # as if the server had been killed in the middle of an upload
         half_written = next((bucket / "wal").iterdir()) / f"{7:020}-{31:020}#1"
         half_written.write_bytes(b"half of it")
     mark = server.log_mark()
@@ -76,7 +77,7 @@ def test_no_synchronous_commit_is_lost_with_the_local_log(lab, damage, said):
     for part in (log.name, said, "[Warning]"):
         assert part in warned[0], warned[0]
     assert "replay ended early" not in server.log()
-    if damage is flip:  # takes more than a minute, the grace time of the collector
+    if damage is flip:  # takes more than a minute, because of the collector's grace time
         server.run(
             "INSERT INTO d.t VALUES (-1, '')", "DELETE FROM d.t WHERE id = -1"
         )  # into a log of its own
@@ -94,19 +95,19 @@ def test_no_synchronous_commit_is_lost_with_the_local_log(lab, damage, said):
 
 
 def objects_of(bucket: Path) -> dict[str, str]:
-    """Name and content of every object."""
+    """The name of every object, and the SHA-256 of its content."""
     files = (path for path in bucket.rglob("*") if path.is_file())
     return {str(path.relative_to(bucket)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def put(bucket: Path, copy: Path) -> None:
-    """Puts a copy of the bucket in its place."""
+    """Replaces the bucket by `copy`."""
     shutil.rmtree(bucket)
     shutil.copytree(copy, bucket)
 
 
 def add_rows(server, first: int) -> None:
-    """A thousand rows that end up in table files of their own."""
+    """Inserts a thousand rows and rebuilds the table, so that new table files have them."""
     server.run(
         f"INSERT INTO d.t SELECT seq, REPEAT('x', 50) FROM mysql.seq_{first}_to_{first + 999}",
         "ALTER TABLE d.t ENGINE=ATOLL, FORCE",
@@ -139,13 +140,13 @@ def test_an_older_bucket_under_a_newer_directory_is_refused_and_not_changed(lab)
         assert part in refusal[0], refusal[0]
     assert objects_of(bucket) == before, "the older bucket was changed"
 
-    # One way out: the newer bucket comes back.
+    # The first way to repair it: restore the newer bucket.
     put(bucket, newer)
     server.start()
     assert server.value("SELECT COUNT(*) FROM d.t") == 3000
     server.stop()
 
-    # The other: the bucket's state, without the directory.
+    # The second way: use the state of the older bucket, without the local directory.
     put(bucket, older)
     shutil.move(server.data / "#atoll", lab.home / "moved-away")
     server.start()

@@ -1,6 +1,7 @@
-"""Goal:   keys of the configuration change while the server runs: as a pair, only to keys that work, losing nothing.
-Method: MinIO gives temporary keys. A proxy sees who signs each request, and refuses keys from some moment on, as if
-        they had expired; commits then wait until SET GLOBAL brings others.
+"""Goal:   SET GLOBAL changes the configured keys of a running server, as a pair and only to keys that work,
+        and no commit is lost.
+Method: MinIO issues temporary keys. A proxy notes which key signs each request. From some moment on it
+        refuses a key as if it had expired. Commits then wait until SET GLOBAL sets other keys.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from harness.server import Server
 from harness.tables import Statement
 from test_secrets import assert_unsaid, said_by
 
-# An access key, its secret key and their token.
+# An access key with its secret key, and their session token.
 Keys = tuple[Credentials, str]
 
 EVERYTHING = ["s3:*"]
@@ -40,7 +41,7 @@ def settings_of(keys: Keys) -> dict[str, str]:
 
 
 def change(keys: Keys) -> str:
-    """Returns the statement that sets all of them."""
+    """Returns the statement that sets access key, session token and secret key."""
     return "SET GLOBAL " + ", ".join(
         f"{name} = '{settings_of(keys)[name]}'"
         for name in ("atoll_s3_access_key", "atoll_s3_session_token", "atoll_s3_secret_key")
@@ -48,7 +49,7 @@ def change(keys: Keys) -> str:
 
 
 class Signers:
-    """Notes by whom requests are signed, and refuses those of keys that have expired."""
+    """Notes which access keys sign requests, and refuses requests whose key is in `expired`."""
 
     def __init__(self, proxy):
         self.seen: set[str] = set()
@@ -70,7 +71,7 @@ class Signers:
 
 
 def scene(lab) -> tuple[Minio, Signers, Server, Keys]:
-    """A server with keys of its own, whose commits wait for the bucket."""
+    """Starts a server with temporary keys whose commits wait for the bucket (durability `sync`)."""
     store = lab.store(Minio)
     proxy = lab.proxy(store)
     signers = Signers(proxy)
@@ -118,7 +119,7 @@ def test_keys_that_do_not_work_change_nothing(lab):
     said = refused(server, change(wrong))
     reader = keys_for(store, ONLY_READ)
     said += refused(server, change(reader))
-    # A secret key alone is for the access key in use.
+    # A secret key alone is tested with the access key in use, and this one is wrong.
     said += refused(server, "SET GLOBAL atoll_s3_secret_key = 'notthesecret12345'")
     said += refused(server, "SET GLOBAL atoll_s3_session_token = 'nottoken12345'")
     said += refused(server, "SET GLOBAL atoll_s3_access_key = ''")

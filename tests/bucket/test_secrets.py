@@ -1,6 +1,7 @@
-"""Goal:   the keys of the bucket stand in no log, SHOW, error, file of the server, object or output of atollctl.
-Method: servers with right and wrong keys do all that talks about the bucket; then everything that they said and
-        wrote is searched.
+"""Goal:   the keys of the bucket appear in no log, SHOW, error, file of the server, object or output of
+        atollctl.
+Method: servers with right and wrong keys perform all actions that print messages about the bucket. Then their
+        messages and all files that they have written are searched for the keys.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ SHOWS = (
 
 
 def said_by(server: Server) -> str:
-    """Returns all that the server tells about itself in SQL."""
+    """Returns the output of all SHOW statements in which the server shows its settings and state."""
     return "\n".join(str(row) for show in SHOWS for row in server.run(show))
 
 
 def files_of(home: Path):
-    """Yields the content of every file that the server has written."""
+    """Yields the path and the content of every file that the server has written."""
     for path in sorted(home.rglob("*")):
         if path.parts[-2] != "plugin" and stat.S_ISREG(path.lstat().st_mode):
             yield path, path.read_bytes()
@@ -65,7 +66,8 @@ def test_right_keys_are_nowhere(lab):
     create_wide(server, "wide", 4000, "ATOLL")
     drained(server)
     said = said_by(server)
-    # The bucket refuses, and is silent: errors with all that the layer has to say about its requests.
+    # The bucket first refuses requests, then does not answer, so that the engine's errors describe its
+    # requests in detail.
     refusal = proxy.add(
         Fault(lambda request: request.method == "PUT", status=403, code="AccessDenied", times=30)
     )

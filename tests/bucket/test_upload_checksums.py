@@ -1,6 +1,6 @@
-"""Goal:   bytes that are damaged on their way to the bucket never become part of it.
-Method: a proxy flips one bit in the body of one upload of each kind; the store must refuse it, the engine repeats it,
-        and afterwards every byte in the bucket is right and the rows are there.
+"""Goal:   bytes that are damaged on their way to the bucket are never stored there.
+Method: a proxy flips one bit in the body of one upload of each kind; the store must refuse that upload, the
+        engine must repeat it, and afterwards all bytes in the bucket and all rows must be right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from harness.objectstores import Minio, Versitygw
 from harness.proxy import Fault, Request
 from harness.tables import create_wide, drained
 
-# What is damaged: a piece of a multipart upload, a whole table file, and the records of the protocol.
+# The kinds of uploads that are damaged: a piece of a multipart upload, a whole table file, and objects of the
+# protocol.
 KINDS = {
     "piece": lambda request: "/sst/" in request.target and "partNumber=" in request.target,
     "table file": lambda request: "/sst/" in request.target and "?" not in request.target,
@@ -68,7 +69,7 @@ def test_doctor_knows_whether_uploads_are_checked(lab, kind):
 
     assert verdict() == "ok"
 
-    # A provider that takes whatever it gets.
+    # A provider that does not check uploads.
     def is_damaged_probe(request: Request) -> bool:
         return request.method == "PUT" and request.target.endswith("-damaged")
 

@@ -1,7 +1,8 @@
-"""Goal:   the settings of the connection reach the wire: encryption is asked for with every upload, wrong values are
-        named; the printed policy is enough, and the least.
-Method: a proxy sees the headers that a server sends to a MinIO with a key; MinIO gives credentials limited to a
-        policy, and certify is run with them, whole and with each permission left out.
+"""Goal:   requests follow the connection's settings: every upload asks for the configured encryption, and
+        errors name wrong values. The printed policy is sufficient and has no needless permission.
+Method: a proxy records the headers that a server sends to a MinIO with an encryption key. MinIO issues
+        credentials limited to a policy. certify runs with the whole policy, and once without each of its
+        permissions.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KEY_ID = "x-amz-server-side-encryption-aws-kms-key-id"
 
 
 class MinioWithKey(Minio):
-    """A MinIO that can encrypt: with one key, named `testkey`."""
+    """A MinIO that can encrypt objects, with one key named `testkey`."""
 
     def _environment(self) -> dict[str, str]:
         key = base64.b64encode(os.urandom(32)).decode()
@@ -43,7 +44,8 @@ class VersitygwElsewhere(Versitygw):
 
 
 def begins_an_object(request: Request) -> bool:
-    """Whether the request decides how an object is stored: a single PUT, or the start of one in pieces."""
+    """Whether the request determines how an object is encrypted: a PUT of a whole object, or the start of an
+    upload in pieces."""
     query = request.target.partition("?")[2]
     return (request.method == "PUT" and "partNumber" not in query) or (
         request.method == "POST" and "uploads" in query
@@ -113,7 +115,8 @@ def test_a_wrong_setting_is_named(lab, setting, value, named):
 
 
 def store_elsewhere(lab, kind):
-    """Starts a store in eu-west-3, and makes its bucket with requests signed for that region."""
+    """Starts a store whose region is eu-west-3, and creates its bucket with requests signed for that
+    region."""
     store = kind(lab.home / "store")
     store.credentials = replace(store.credentials, region="eu-west-3")
     store.client = S3Client(store.endpoint, store.bucket, store.credentials)
@@ -140,7 +143,8 @@ def test_a_server_asks_for_the_region(lab, kind):
 
 
 def certified(server, store, policy: dict) -> dict:
-    """Returns what certify finds with credentials that may do what the policy allows, no more."""
+    """Returns the certificate of certify, run with credentials that have only the permissions of the
+    policy."""
     made, token = store.client.limited(json.dumps(policy))
     server.options |= {
         "atoll_s3_access_key": made.access_key,

@@ -1,7 +1,8 @@
-"""What each way to reach or change a row may cost: the contracts that test_cost.py holds.
+"""The cost contracts: the bounds for each way to reach or change a row. test_cost.py checks them.
 
-{m} is the id of the row in the middle of the table; the row with number r has the id 10 * r. A contract bounds the work
-that the statement counts (docs/configuration.md, Atoll_work_*), by the rows it returns, never by those of the table.
+{m} is the id of the row in the middle of the table; the row with number r has the id 10 * r. A contract
+bounds the counters of the statement's work (docs/configuration.md, Atoll_work_*). The bounds depend on the
+number of rows that it returns, never on the size of the table.
 """
 
 # ruff: noqa: E501 (one pattern a line)
@@ -13,9 +14,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pattern:
-    """`gets` bounds rows looked up by key, `unpacked` rows and entries turned into records, `steps` what the read goes on to.
+    """A statement and its bounds. `gets` bounds the rows looked up by key, `unpacked` the rows and entries
+    that are unpacked, `steps` the entries to which the read moves its cursors.
 
-    `estimate`: entries read for the optimizer, beside `steps`. `before` and `after` are run around it and not counted.
+    `estimate` bounds the entries read for the optimizer's estimates, which do not count as `steps`. `before`
+    and `after` are run before and after the statement and not counted.
     """
 
     name: str
@@ -67,12 +70,13 @@ ANALYZE TABLE t, pair, account, many, part
 """
 
 
-# Those with many rows that are read; OPTIMIZE TABLE compacts them.
+# The tables with many rows that the patterns read. OPTIMIZE TABLE compacts them.
 READ_TABLES = ("t", "pair", "account", "many", "part")
 
 
 def table_statements(rows: int) -> list[str]:
-    """Makes and fills the tables of the patterns, in the session's default engine."""
+    """Returns the statements that create and fill the tables of the patterns, in the session's default
+    engine."""
     return [statement for statement in TABLES.format(rows=rows).split(";\n") if statement.strip()]
 
 
@@ -82,9 +86,10 @@ BATCHED_ACCESS = (
 BATCHED_ACCESS_OFF = "SET join_cache_level = DEFAULT, optimizer_switch = DEFAULT"
 
 
-# Ten rows where nothing else is said. An estimate takes a search and up to 16 entries (primary key) or as many as there
-# are (other indexes), and a search and 8 entries more where it looks at the middle. What it has read is not read again. Where an index condition is checked,
-# the entry is unpacked as well as its row.
+# The statements read ten rows if their names do not say otherwise. An estimate takes one search and at most
+# 16 entries of the primary key, or all entries in the range of another index; if it also looks at the middle
+# of the range, one search and 8 entries more. Entries that an estimate has read are not read again. With an
+# index condition, both the entry and its row are unpacked.
 READS = (
     Pattern("point by primary key", "SELECT * FROM t WHERE id = {m}", 0, 0, gets=1, unpacked=2),
     Pattern("point by primary key, absent", "SELECT * FROM t WHERE id = {m} + 1", 0, 0, gets=1, unpacked=1),
@@ -165,7 +170,7 @@ READS = (
     Pattern("FOR UPDATE backwards", "SELECT * FROM t WHERE id BETWEEN {m} AND {m} + 90 ORDER BY id DESC FOR UPDATE", 2, locks=10, range_locks=12),
 )  # fmt: skip
 
-# Each runs in a transaction that is rolled back; a statement that changes a row reads it first.
+# Each of these runs in a transaction that is rolled back. A statement that changes a row reads it first.
 CHANGES = (
     Pattern("UPDATE by key", "UPDATE t SET plain = plain + 1 WHERE id = {m}", 0, 0, gets=2, conditions=0, locks=1, writes=1),
     Pattern("UPDATE by key, another index begins with its columns", "UPDATE account SET note = note + 1 WHERE quarter = 1 AND id = {m}", 0, 0, gets=2, conditions=0, estimate=0, locks=1, writes=1),

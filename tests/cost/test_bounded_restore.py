@@ -1,6 +1,7 @@
-"""Goal:   what a restore reads from the bucket, and what a stuck request costs, are bounded.
-Method: many small commits one by one, the process killed, its data directory deleted; the requests of the start that
-        follows are counted by a proxy. Then a proxy that keeps one PUT for half a minute and forwards it after all.
+"""Goal:   the number of requests of a restore is bounded, and so is the delay that a stuck request causes.
+Method: many small commits, one by one; then the server is killed and its data directory deleted. A proxy
+        counts the requests of the next start. In another test, a proxy delays one PUT by 12 s and then
+        forwards it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from harness.proxy import Fault, Request
 
 COMMITS = 545
 LAG_S = 2.0
-# Roots, pieces of the MANIFEST, WAL; and the handful that a claim and the first queries need.
+# GETs of roots, pieces of the MANIFEST and the WAL, and a few more for the claim and the first queries.
 GETS_MAX = 150
 GETS_AFTER_A_MINUTE_MAX = 60
 
 
 def insert_one_by_one(server, first: int, last: int, pause_s: float) -> float:
-    """Commits rows `first` to `last`, one each; returns the seconds that the slowest took."""
+    """Commits rows `first` to `last`, each in a transaction of its own. Returns the seconds of the slowest
+    commit."""
     slowest = 0.0
     with server.connect("shop") as connection, connection.cursor() as cursor:
         for number in range(first, last + 1):
@@ -32,11 +34,13 @@ def insert_one_by_one(server, first: int, last: int, pause_s: float) -> float:
 
 
 def restore(server, proxy) -> dict[str, int]:
-    """Deletes the data directory, starts, and returns the requests by kind until the first query was answered."""
+    """Kills the server, deletes its data directory, and starts it again. Returns the requests by kind until
+    the first query was answered."""
     server.kill()
     shutil.rmtree(server.data)
     proxy.reset_counts()
-    # The lost server cannot say good-bye, and nobody holds the lock of its directory.
+    # The killed server has not released the database, and its lost directory cannot show that it is dead. So
+    # take over.
     server.start(atoll_take_over="ON")
     assert server.value("SELECT COUNT(*) FROM shop.orders") > 0
     return proxy.counts()
@@ -53,7 +57,7 @@ def test_a_restore_after_many_small_commits_reads_few_objects(lab, durability, p
     server.run("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY, t TEXT) ENGINE=ATOLL")
     insert_one_by_one(server, 1, COMMITS, pause_s)
     if durability == "async":
-        time.sleep(2 * LAG_S)  # what the limits allow may be lost; here all of it has been shipped
+        time.sleep(2 * LAG_S)  # until all commits are shipped, which async may delay by the lag limit
     shipped = server.counter("Atoll_wal_chunks_shipped")
     objects = len(store.client.list("db/wal/"))
     counts = restore(server, proxy)
@@ -76,20 +80,21 @@ def test_one_request_without_an_answer_delays_commits_by_less_than_twice_the_lag
         def is_chunk(request: Request) -> bool:
             return request.method == "PUT" and "/wal/" in request.target
 
-        # It lands after all, when its slot has long been taken by its repetition.
+        # The delayed PUT reaches the bucket when a repetition has long created the same slot.
         stuck = proxy.add(Fault(is_chunk, delay_s=12, times=1))
         slowest = insert_one_by_one(server, 1, 200, 0.05)
         print(f"{durability}: the slowest commit took {slowest:.2f} s")
         assert stuck.acted == 1
         assert slowest < 2 * LAG_S, f"{durability}: a commit took {slowest:.2f} s"
         proxy.clear()
-    time.sleep(10)  # both are in the bucket now
+    time.sleep(10)  # by now both delayed PUTs have reached the bucket
     restore(server, proxy)
     assert server.value("SELECT COUNT(*) FROM shop.orders") == 200
 
 
 TABLES = 100
-# A clock decides nothing here; ATOLL_RESTORE_MB=1024 measures what docs/internals/bucket.md says of 1 GB.
+# The test checks counts, not times. ATOLL_RESTORE_MB=1024 measures the figures that docs/internals/bucket.md
+# has for 1 GB.
 TABLES_MB = int(os.environ.get("ATOLL_RESTORE_MB", "100"))
 RESTORE_REQUESTS_MAX = 200
 

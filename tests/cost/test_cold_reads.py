@@ -1,6 +1,8 @@
-"""Goal:   rows of many keys are read together: their parts of a cold table come in few requests, not one for each row.
-Method: a proxy in front of the bucket counts GETs while a query reads rows that stand far apart, with nothing in
-        memory or on local disk. One by one they take 20 requests or more, together 6 to 10.
+"""Goal:   rows of many keys are read together: a query on a cold table fetches their parts with few requests,
+        not one for each row.
+Method: a proxy in front of the bucket counts GETs while a query reads rows that are far apart in the table,
+        with no data in memory or on local disk. Read one by one, the rows take 20 requests or more; read
+        together, 6 to 10.
 """
 
 from __future__ import annotations

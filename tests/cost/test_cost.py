@@ -1,9 +1,10 @@
-"""Cost contracts: what a statement may cost, counted and without a clock.
+"""Checks the cost contracts: the counted work of each statement. No time is measured.
 
-A statement costs the same in a table of 1,000 rows and in one of 100,000, within two of each count (an estimate may
-look at a second place, or not), and no more than its contract (cost_patterns.py) allows: rows in a memtable, in files,
-in one compacted file, half of them deleted, and with other transactions open. `make cost-mutants` switches the bounds
-off one by one, and each time these tests must fail.
+A statement must have the same counts in a table of 1,000 rows and in one of 100,000. They may differ by two
+(those of estimates by ten, because an estimate may look at a second place). And they must not exceed the
+contract (cost_patterns.py). This is checked with rows in a memtable, in files, in one compacted file, with
+half of the rows deleted, and with other transactions open. `make cost-mutants` switches off the engine's
+bounds one by one, and each time these tests must fail.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from harness.server import Server
 
 SIZES = (1_000, 100_000)
 SAME_WITHIN = 2
-SAME_ESTIMATE_WITHIN = 10  # a second place: eight entries
+SAME_ESTIMATE_WITHIN = 10  # eight entries at a second place, and the usual two
 PREFIX = "atoll_work_"
-# Which counts a bound of a pattern is for. Blocks depend on the depth of the tree; hidden entries are bounded apart.
+# Bound of a pattern -> the counters that it limits. Blocks are not limited, because they depend on the depth
+# of the tree. Hidden entries have a limit of their own.
 BOUNDS = {
     "seeks": ("cursor_seeks",),
     "steps": ("read_steps",),
@@ -60,7 +62,7 @@ def compact(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[Server]:
-    """A server whose rows are in memtables."""
+    """A server whose rows are in memtables. All tests of this file use it."""
     home = scratch_directory("cost")
     server = Server(home / "server", {"atoll_scan_threads": 1})
     server.start()
@@ -71,7 +73,7 @@ def filled() -> Iterator[Server]:
 
 
 class Session:
-    """A connection whose statements are counted."""
+    """A connection whose statements' work is counted."""
 
     def __init__(self, server: Server, rows: int, database: str = "cost"):
         self.connection = server.connect(f"{database}_{rows}")
@@ -89,8 +91,9 @@ class Session:
                 cursor.fetchall()
 
     def cost(self, pattern: Pattern, ended_by: str = "ROLLBACK") -> dict[str, int]:
-        """Runs the statement once to fill what is filled once, then counts. With `ended_by` in the transaction that
-        the session has."""
+        """Runs the statement twice, and returns the counts of the second run, because the first one may fill
+        caches. Each run is a transaction that ends with `ended_by`. If that is "", the statement runs in the
+        session's open transaction."""
         for counted in (False, True):
             if ended_by:
                 self.run("BEGIN")
@@ -122,7 +125,8 @@ def breaches(pattern: Pattern, small: dict[str, int], large: dict[str, int], ver
 
 
 def hidden_versions_max(pattern: Pattern, versions: int) -> int:
-    """Of each row that the statement passes, all versions but one are hidden from it."""
+    """The bound for hidden entries: of each row that the statement passes, all versions but one are hidden
+    from it."""
     return versions * (pattern.seeks + pattern.steps + pattern.estimate + pattern.gets + 2)
 
 
@@ -151,14 +155,14 @@ def test_changes_of_rows_in_memory(filled: Server) -> None:
     check(filled, CHANGES)
 
 
-# Where Atoll's cursor takes more steps than InnoDB reads rows, and why (docs/costs.md).
+# The patterns for which Atoll's cursors take more steps than InnoDB reads rows, and why (docs/costs.md).
 MORE_STEPS_THAN_INNODB = {
     "index condition": "both pass 20 entries; InnoDB's count leaves out those that the condition refuses",
 }
 
 
 def handler_reads(session: Session, pattern: Pattern) -> int:
-    """What the server asked the engine for."""
+    """The number of reads that the server requested from the engine."""
     session.run(pattern.before)
     session.run("FLUSH STATUS")
     session.run(pattern.statement)
@@ -185,10 +189,10 @@ def test_a_cursor_takes_no_more_steps_than_innodb_reads_rows(filled: Server) -> 
     assert not found, "\n".join(found)
 
 
-# Reads that lock nothing: they may be run beside a transaction that has locked the rows.
+# Reads without locks, so they can run beside a transaction that has locked the rows.
 PLAIN_READS = tuple(pattern for pattern in READS if pattern.locks == 0 and pattern.range_locks == 0)
 VERSIONS = 5
-# The rows in the middle of the tables: those that the patterns read.
+# Changes the rows in the middle of the tables, which the patterns read.
 TOUCHED = "UPDATE {table} SET plain = plain + {change} WHERE id BETWEEN {m} - 500 AND {m} + 1000"
 
 
@@ -198,13 +202,14 @@ def touch(server: Server, rows: int, change: int) -> None:
 
 
 def test_reads_of_a_mounted_past(filled: Server) -> None:
-    """They cost what reads of the present cost, with some rows in files and some in the log of then."""
+    """Reads of a mounted snapshot have the costs of reads of the present, with some rows in files and some in
+    the snapshot's log."""
     touch(filled, SIZES[0], 1)
     filled.run("SELECT ATOLL_SNAPSHOT('cost')")
     for rows in SIZES:
         filled.run(f"SELECT ATOLL_MOUNT('cost_{rows}', 'past_{rows}', 'cost')")
     sessions = [Session(filled, rows, "past") for rows in SIZES]
-    # The joins need a table in the server's memory, which has no past.
+    # The patterns with joins are left out: they need the MEMORY table `few`, which is not in the snapshot.
     check_sessions(
         sessions, tuple(pattern for pattern in PLAIN_READS if " few" not in pattern.statement), VERSIONS
     )
@@ -216,7 +221,7 @@ def test_reads_of_a_mounted_past(filled: Server) -> None:
 
 
 def test_reads_beside_other_transactions(filled: Server) -> None:
-    """Versions that an open snapshot needs and changes that are not committed, both of the rows that are read."""
+    """The rows that are read have older versions, which an open snapshot needs, and uncommitted changes."""
     snapshots = [Session(filled, rows) for rows in SIZES]
     writers = [Session(filled, rows) for rows in SIZES]
     for rows, snapshot, writer in zip(SIZES, snapshots, writers, strict=True):
@@ -258,7 +263,8 @@ WRITERS, COMMITS_OF_WRITER = 8, 100
 
 
 def test_commits_that_change_one_row_share_syncs(filled: Server) -> None:
-    """The next writer of a row does not wait for the disk: the row's lock goes before the log is synced."""
+    """The next writer of a row does not wait for the disk, because a commit releases the row's lock before it
+    syncs the log."""
     filled.run(
         "CREATE TABLE hot (id INT PRIMARY KEY, n INT)", "INSERT INTO hot VALUES (1, 0)", database="cost_1000"
     )
@@ -330,7 +336,8 @@ BEGIN
 END
 """
 QUEUE_STEPS = int(os.environ.get("ATOLL_QUEUE_STEPS", "100000"))  # `make cost-queue`: a million
-# While it works: what sends a memtable to disk (lsm/options.cc). At rest: what flush and compaction leave.
+# Limits for hidden entries. While the queue works: the number at which a memtable is flushed
+# (lsm/options.cc). At rest: the number that flush and compaction may leave.
 HIDDEN_AT_WORK_MAX = 10_000
 HIDDEN_AT_REST_MAX = 64
 

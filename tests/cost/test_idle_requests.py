@@ -1,6 +1,7 @@
-"""Goal:   an idle server makes at most 20 requests in 10 minutes to its bucket, and shows that it lives.
-Method: two servers, one on an S3 server behind a counting proxy, one on a directory with the engine's own counters, do
-        nothing for 75 seconds after some work.
+"""Goal:   an idle server makes at most 20 requests in 10 minutes to its bucket, and still shows that it is
+        alive.
+Method: two servers do some work and then nothing for 75 seconds. One uses an S3 server behind a counting
+        proxy, the other a directory and the engine's own counters.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from harness.tables import drained
 
 IDLE_S = 75  # longer than the 65 seconds between two hints
 SETTLED_S = 15  # longer than the ten seconds in which deletions are gathered
-DELETED_S = 150  # a minute of grace, the gathering, and what the deletions make superfluous themselves
+DELETED_S = 150  # grace time, gathering, and further objects that the deletions make unneeded
 REQUESTS_IN_10_MINUTES = 20
-# Two hints and a look for a successor fall into 75 seconds at the worst.
+# At most two hints and one check for a newer owner fall into 75 seconds.
 REQUESTS_MAX = 3
 KINDS = ("get", "put", "head", "list", "delete")
 
 
 def counted(server) -> dict[str, int]:
-    """What the engine counts itself."""
+    """The requests by kind, as the engine counts them."""
     status = server.status("Atoll_requests_%")
     return {kind: int(status[f"atoll_requests_{kind}"]) for kind in KINDS}
 
 
 def work(server) -> None:
-    """Leaves a bucket with table files, WAL and deletions."""
+    """Leaves a bucket with table files, WAL and objects to be deleted."""
     server.run("CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT) ENGINE=ATOLL")
     for step in range(20):
         server.run(f"INSERT INTO d.t SELECT seq, {step} FROM mysql.seq_{step * 50 + 1}_to_{step * 50 + 50}")
@@ -37,7 +38,7 @@ def work(server) -> None:
 
 
 def settle(server) -> None:
-    """Waits for what follows the work: shipped log, roots, deletions."""
+    """Waits until the log is shipped and the newest root is published."""
     wait_until(
         lambda: server.counter("Atoll_wal_lag_bytes") == server.counter("Atoll_publish_lag_ms") == 0,
         60,
@@ -47,7 +48,7 @@ def settle(server) -> None:
 
 
 def deleted(tombs: Callable[[], int]) -> None:
-    """Waits until what the work left superfluous is gone from the bucket."""
+    """Waits until the objects that the work made unneeded are deleted from the bucket."""
     time.sleep(SETTLED_S)
     wait_until(lambda: tombs() == 0, DELETED_S, "the deletions to be done", interval_s=0.5)
 

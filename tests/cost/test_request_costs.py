@@ -1,4 +1,4 @@
-"""Goal:   commits and table files cost as many requests as docs/costs.md says, and no more.
+"""Goal:   commits and table files take no more requests than docs/costs.md says.
 Method: a proxy between the server and the S3 server counts requests; the engine counts the bytes.
 """
 
@@ -8,7 +8,7 @@ import pytest
 from harness.server import Server
 from harness.tables import create_wide, drained
 
-COMMITS = 480  # 20 times as many as are merged at once
+COMMITS = 480  # 20 times the number of chunks that are merged at once
 MIB = 1 << 20
 
 
@@ -22,7 +22,7 @@ def commit_one_by_one(server: Server, first: int, count: int) -> None:
             cursor.execute(f"INSERT INTO t VALUES ({number}, REPEAT('x', 200))")
 
 
-# Of one client, one after the other: the most that a commit can cost.
+# Commits of one client, one after the other, which is the case with the most requests per commit.
 @pytest.mark.parametrize(("durability", "per_commit_max"), [("sync", 2.5), ("async", 1.0), ("local", 0.2)])
 def test_requests_of_commits(lab, durability, per_commit_max):
     store = lab.store()

@@ -1,7 +1,8 @@
-"""Goal:   a copy of a data directory never takes the bucket from the server it was copied from unasked; a start that
-        cannot know whether that server lives waits a bounded time, and other engines work meanwhile.
-Method: the directory of a server is copied while the server is stopped for a moment, as a snapshot of a machine does
-        it; the copy starts with atoll_take_over=OFF, beside the original or after its death.
+"""Goal:   without atoll_take_over=ON, a server on a copy of a data directory never takes the bucket from the
+        original server. If it cannot know whether the original is alive, its start waits a bounded time, and
+        other engines work meanwhile.
+Method: the directory of a server is copied while SIGSTOP stops the server, as a snapshot of a machine does
+        it. The copy starts with atoll_take_over=OFF, beside the original or after the original's death.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from test_in_doubt import (
     kill_between_binary_log_and_engine,
 )
 
-REFUSED_WITHIN_S = 80  # the original shows itself each 65 seconds
+REFUSED_WITHIN_S = 80  # the original writes a hint each 65 seconds
 STARTED_WITHIN_S = 150
 SERVER_ANSWERS_WITHIN_S = 30
 
 
 def original_and_copy(lab, store) -> tuple[Server, Server]:
-    """A running server, and a copy of its directory, not started."""
+    """A running server, and a second server on a copy of its directory, which is not started."""
     server = lab.s3_server(store, "original", atoll_durability="sync").start()
     server.run(
         "CREATE DATABASE d",
@@ -51,7 +52,7 @@ def epochs(store) -> list[str]:
 
 
 def started_without_atoll(copy: Server) -> None:
-    """Starts the copy: it serves its other engines at once, and says why ATOLL is away."""
+    """Starts the copy. Its other engines work at once, and the log says why ATOLL does not work yet."""
     began = time.monotonic()
     copy.start()
     assert time.monotonic() - began < SERVER_ANSWERS_WITHIN_S
@@ -92,7 +93,8 @@ def test_a_copy_is_refused_while_the_original_runs(lab):
 
 
 def killed_in_doubt_and_copied(lab) -> Server:
-    """A copy of a dead server whose last transaction is in the binary log and prepared in the engine."""
+    """A server on the copied directory of a dead server, whose last transaction is in the binary log and
+    prepared in the engine."""
     options = {"atoll_url": f"file://{lab.home / 'bucket'}", "log_bin": "binlog", **SPILLING, **STOPPING}
     server = lab.server("in_doubt", **options)
     fill(server.start())
@@ -103,14 +105,15 @@ def killed_in_doubt_and_copied(lab) -> Server:
 
 
 def listen(manager: socket.socket, heard: list[str]) -> None:
-    """Notes what is sent until the socket is shut down; who sends waits when nobody reads."""
+    """Notes all messages to the socket until it is shut down. The senders would block if no one read them."""
     while message := manager.recv(4096):
         heard.append(message.decode())
 
 
 @pytest.mark.waits
 def test_a_copy_whose_original_died_starts_within_150_seconds(lab, monkeypatch):
-    """Two copies: one server answers meanwhile, one waits with its start because the binary log has to decide."""
+    """Two copies. One server answers while ATOLL waits. The start of the other one waits, because its binary
+    log has to decide about a transaction."""
     store = lab.store()
     in_doubt = killed_in_doubt_and_copied(lab)
     original, copy = original_and_copy(lab, store)
@@ -150,7 +153,8 @@ def test_a_copy_whose_original_died_starts_within_150_seconds(lab, monkeypatch):
 
 
 def test_a_bucket_in_the_data_directory_is_waited_for_by_nobody(lab):
-    """After a crash of the machine: the lock file is another one for the claim, and nobody said good-bye."""
+    """Simulates a crash of the machine: the server has not released the database, and its lock file is not
+    the one of its claim."""
     server = lab.server("inside").start()
     server.run(
         "CREATE DATABASE d",

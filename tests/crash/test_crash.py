@@ -1,7 +1,9 @@
-"""Goal:   whatever is killed, the server, the S3 server or both, at any moment: no acknowledged transfer is lost with
-        atoll_durability=sync, and from the bucket alone none with async that is older than the lag; the money stays.
-Method: seeded rounds of transfers between accounts of several clients, each noted outside the server; kill -9; start
-        from the directory or from the bucket alone, by chance; compare the rows with the notes.
+"""Goal:   after kill -9 of the server, the S3 server or both, at any moment, no acknowledged transfer is lost
+        with atoll_durability=sync. With async, a restore from the bucket alone loses none that is older than
+        the lag. The sum of all accounts never changes.
+Method: seeded rounds of transfers between the accounts of several clients, noted in ledgers outside the
+        server; kill -9; a start from the directory or from the bucket alone, chosen at random; the rows are
+        compared with the ledgers.
 
 ATOLL_CRASH_ROUNDS changes the number of rounds (`make test-crash ROUNDS=1000`), ATOLL_CRASH_SEED repeats a run.
 """
@@ -25,14 +27,14 @@ CLIENTS = 4
 ACCOUNTS = 10  # of each client
 OPENING = 1000
 LAG_MAX_MS = 500
-# What is killed in a round, and which goes first.
+# Which of the two is killed in a round, and which one first.
 KILLS = ("server", "store", "store and server", "server and store")
 
 
 class Client(NotedClient):
-    """Moves money between two accounts of its own until the server is killed under it.
+    """Moves money between two of its accounts, in a loop, until the server is killed.
 
-    The transaction writes its number as well, so that the rows tell which one was the last.
+    Each transaction also writes its number, so that the rows tell which transaction was the last.
     """
 
     def __init__(self, server: Server, ledger: ClientLedger, seed: str):
@@ -58,7 +60,7 @@ class Client(NotedClient):
 
 
 class CrashTest:
-    """What goes from round to round: the servers, the ledgers, the counts."""
+    """The data that all rounds share: the servers, the ledgers and the counts."""
 
     def __init__(self, lab, kind, durability: str, seed: str):
         self.random = random.Random(seed)
@@ -84,7 +86,7 @@ class CrashTest:
                 for index in range(ACCOUNTS)
             ),
         )
-        # What the lag allows to be lost must not be the tables themselves.
+        # With async, the newest commits may be lost. These must not include the creation of the tables.
         wait_until(lambda: self.server.counter("Atoll_wal_lag_bytes") == 0, 60, "the tables in the bucket")
         self.acked = self.kills = self.from_bucket = self.lost_in_lag = 0
         self.oldest_lost_s = 0.0
@@ -107,7 +109,8 @@ class CrashTest:
         self._verify(from_bucket)
 
     def _kill(self, what: str, clients: list[Client]) -> None:
-        """Kills what the round says; both servers may be down at once, and the S3 server runs in the end."""
+        """Kills the servers that `what` names; both may be down at the same time. At the end the S3 server
+        runs again."""
         self.kills += 1 + (" and " in what)
         if what.startswith("store"):
             self.store.kill()
@@ -115,7 +118,7 @@ class CrashTest:
                 time.sleep(self.random.uniform(0, 1))
                 self.store.start()
                 time.sleep(self.random.uniform(0, 0.6))
-                self.kills += 1  # the server has to be killed to be compared with what was acknowledged
+                self.kills += 1  # the server, which is killed in every case so that its rows can be compared
             else:
                 time.sleep(self.random.uniform(0, 0.3))
         kill_under(self.server, clients)

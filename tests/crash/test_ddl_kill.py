@@ -1,9 +1,10 @@
-"""Goal:   kill -9 in any phase of any DDL leaves the old definition or the new one, never a mixture, and no
-        orphans.
-Method: seeded rounds of clients that change definitions all the time, each in a database of its own, one of
-        them building indexes while two writers change the table; each round ends with kill -9 and is reopened
-        from local disk, every fifth from the bucket alone. Definitions and rows must be those of one step of
-        each client's ledger; rows and indexes must agree; at the end nothing may be left in the bucket.
+"""Goal:   kill -9 in any phase of any DDL leaves the old or the new definition, never a mixture, and no
+        orphaned objects.
+Method: seeded rounds of clients that change definitions all the time, each in a database of its own. In a
+        further database, one client builds indexes while two writers change the table. Each round ends with
+        kill -9 and is reopened from local disk, every fifth from the bucket alone. Definitions and rows must
+        be those of one step of each client's ledger, and rows and indexes must agree. At the end the bucket
+        must be almost empty.
 
 ATOLL_DDL_KILL_ROUNDS changes the number of rounds, ATOLL_DDL_KILL_SEED repeats a run.
 """
@@ -31,12 +32,13 @@ BUCKET_EVERY = 5
 LAG_MAX_MS = 500
 CLIENTS = 3
 CHOICES_MAX = 1000
-# What the bucket may hold when all tables are gone: the catalog.
+# The largest size of the bucket's table files when all tables are dropped: only the catalog is left.
 OBJECT_BYTES_MAX = 2_000_000
 
 
 class BusyClient(threading.Thread):
-    """Writes one table, or builds its indexes and turns, drops and adds its primary key, until the server dies."""
+    """Until the server dies: writes rows of one table, or (`alters`) builds its indexes and changes, drops
+    and adds its primary key."""
 
     def __init__(self, server: Server, seed: str, alters: bool):
         super().__init__(daemon=True)
@@ -59,8 +61,9 @@ class BusyClient(threading.Thread):
 
     @staticmethod
     def _execute(cursor, statement: str) -> None:
-        """Under a descending primary key, rows are locked in another order by UPDATE than by REPLACE. Whether there
-        is one to drop is not known."""
+        """Executes the statement and ignores two kinds of errors. Deadlocks: under a descending primary key,
+        UPDATE and REPLACE lock rows in different orders. Errors about the primary key: the client does not
+        know whether the table has one."""
         try:
             cursor.execute(statement)
         except pymysql.Error as error:
@@ -90,7 +93,7 @@ class BusyClient(threading.Thread):
 
 
 class DdlKillTest:
-    """The state that goes from round to round: the server and what each client did."""
+    """The data that all rounds share: the server and the clients' ledgers."""
 
     def __init__(self, lab):
         self.random = random.Random(SEED)
@@ -103,7 +106,7 @@ class DdlKillTest:
             ddl_load.create_database(self.server, database)
         self.server.run(
             "CREATE DATABASE busy",
-            # d is a, and keeps it unique when the primary key is gone.
+            # Column d has the values of a. Its UNIQUE index keeps a unique while there is no primary key.
             "CREATE TABLE busy.t (a INT PRIMARY KEY, b INT, c VARCHAR(20), d INT, v INT AS (b * 2) VIRTUAL,"
             " KEY k (b), UNIQUE (d)) ENGINE=ATOLL",
             "INSERT INTO busy.t (a, b, c, d) SELECT seq, seq % 100, 'old', seq FROM mysql.seq_1_to_20000",
@@ -133,7 +136,8 @@ class DdlKillTest:
     def _verify(self, from_bucket: bool) -> None:
         choices = []
         for name, ledger in self.ledgers.items():
-            # The bucket keeps a database without tables only once the background has noted it.
+            # A database without tables is in the bucket only after a background task has noted it, so it may
+            # be missing.
             self.server.run(f"CREATE DATABASE IF NOT EXISTS {name}")
             found = ddl_load.read_state(self.server, name)
             steps = ddl_load.matching_numbers(ledger, found)
@@ -146,7 +150,8 @@ class DdlKillTest:
         self._check_leftovers()
 
     def _accept(self, choices: list[list[int]], from_bucket: bool) -> None:
-        """Finds steps that explain what was found and break no rule; several may look alike."""
+        """Finds steps of the ledgers that match the definitions and break no rule. Several steps of a client
+        may match."""
         error: LedgerError | None = None
         for steps in itertools.islice(itertools.product(*choices), CHOICES_MAX):
             found = dict(zip(self.ledgers, steps, strict=True))
@@ -177,7 +182,8 @@ class DdlKillTest:
         assert not files, f"files of an ALTER: {files}"
 
     def check_bucket_is_empty(self) -> None:
-        """Drops everything: what is in the bucket then belongs to nobody. A flush makes the objects go."""
+        """Drops all databases. Then the bucket's objects are unneeded, and after a flush the collector must
+        delete them."""
         for database in [*self.ledgers, "busy"]:
             self.server.run(f"DROP DATABASE {database}")
         self.server.restart()
@@ -204,7 +210,7 @@ def test_kill_9_in_ddl_leaves_the_old_or_the_new_definition(lab):
 
 
 def test_renamed_partitioned_table_is_whole_when_only_its_frm_has_the_old_name(lab):
-    """As after kill -9 between the renaming in the engine and that of the file: no engine can be asked then."""
+    """The state after kill -9 between the renaming in the engine and that of the .frm file."""
     server = lab.server().start()
     server.run(
         "CREATE DATABASE d",
@@ -220,7 +226,8 @@ def test_renamed_partitioned_table_is_whole_when_only_its_frm_has_the_old_name(l
 
 
 def test_partitioned_table_is_whole_when_only_its_list_of_partitions_has_the_new_name(lab):
-    """What kill -9 left while the server renamed the table: it names the .par file before the whole and the .frm."""
+    """The state after kill -9 while the server renamed the table: it renames the .par file before the table
+    and the .frm file."""
     server = lab.server().start()
     server.run(
         "CREATE DATABASE d",
@@ -240,7 +247,7 @@ def test_partitioned_table_is_whole_when_only_its_list_of_partitions_has_the_new
 
 
 def test_kill_9_in_drop_of_a_partitioned_table_leaves_all_of_it_or_nothing(lab):
-    """The server drops partition after partition, and has taken away first what lists them."""
+    """The server drops one partition after the other. Before that it has removed the file that lists them."""
     server = lab.server().start()
     server.run("CREATE DATABASE d")
     for moment_ms in range(1, 21):

@@ -1,12 +1,13 @@
-"""Goal:   kill -9 at any system call of any DDL statement leaves the old definition or the new one, readable by the
-        server and known to the catalog, and no orphans.
-Method: strace ends the server as the statement's thread enters a call that changes files; after the restart all
-        definitions and rows must be those of before or after, then once more from the catalog alone
-        (tests/harness/crash_walk/walk.py). Half as often the restarted server is killed as well, at a random
-        call of its main thread, and started again. Here some of the calls; all of them by `make ddl-walk`.
+"""Goal:   kill -9 at any system call of any DDL statement leaves the old or the new definition, which the
+        server can read and the catalog knows, and no orphaned objects.
+Method: strace kills the server when the statement's thread enters a system call that changes files. After the
+        restart all definitions and rows must be those before or after the statement; this is checked once
+        more from the catalog alone (tests/harness/crash_walk/walk.py). In half as many cases the restarted
+        server is killed, too, at a random system call of its main thread, and started again. This test takes
+        some of the calls; `make ddl-walk` takes all of them.
 
-ATOLL_DDL_WALK_EVERY says each how many calls; ATOLL_DDL_WALK_SEED takes others. They are the same in every run, so that
-a failure comes from the change under test.
+With ATOLL_DDL_WALK_EVERY=n the server is killed at each n-th call; another ATOLL_DDL_WALK_SEED chooses other
+calls. By default every run takes the same calls, so that a new failure comes from the change under test.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Goal:   the part cache gives way first when its disk gets full.
-Method: a data directory on a small disk, its bucket elsewhere; the cache is filled by reads, then the disk by a file.
+"""Goal:   when its disk gets full, the part cache shrinks before writes fail.
+Method: the data directory is on a small disk, the bucket elsewhere. Reads fill the cache, then a file fills
+        the disk.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from harness.tables import create_wide, drained
 
 
 def fill(directory: Path, spare: int) -> None:
-    """Takes the space of the disk until less than `spare` bytes are free; others may write to it meanwhile."""
+    """Enlarges a file until less than `spare` bytes of the disk are free. The server may write to the disk
+    meanwhile."""
     step = 4 << 20
     with (directory / "filler").open("ab") as filler:
         while (free := disk.free_bytes(directory)) > spare:
-            with contextlib.suppress(OSError):  # the space was taken since it was counted
+            with contextlib.suppress(OSError):  # the server has taken the space meanwhile
                 size = os.fstat(filler.fileno()).st_size
                 os.posix_fallocate(filler.fileno(), size, min(step, free))
 
 
 def filled_cache_bytes(server) -> int:
-    """Waits until all that was read is stored in the cache, and returns its size."""
+    """Waits until the size of the part cache does not change any more, and returns it."""
     sizes: list[int] = [0]
 
     def is_steady() -> bool:

@@ -1,7 +1,7 @@
-"""Goal:   a transaction larger than its memory that was prepared and not ended when the machine died is decided rightly
-        at the next start, on the same disk and from the bucket alone.
-Method: the semi-synchronous replication of the server, without a replica, stops a commit between the binary log and
-        the engine; the server is killed there.
+"""Goal:   a transaction larger than its memory was prepared, but not committed, when the machine died. The
+        next start decides it correctly, on the same disk and from the bucket alone.
+Method: semi-synchronous replication without a replica stops a commit after it has written the binary log and
+        before it commits in the engine. The server is killed at this point.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def fill(server) -> None:
 
 
 def kill_between_binary_log_and_engine(server) -> None:
-    """Kills the server when an UPDATE of all rows is in the binary log, prepared here and in the bucket."""
+    """Kills the server when an UPDATE of all rows is in the binary log, and prepared in the engine and in the
+    bucket."""
     server.run("SET GLOBAL rpl_semi_sync_master_enabled = 1")
 
     def update() -> None:
@@ -66,7 +67,8 @@ def test_on_the_same_disk_the_binary_log_decides(lab):
 
 
 def test_from_the_bucket_alone_it_never_was(lab):
-    """The commit had not returned, and the binary log is gone too."""
+    """The transaction is rolled back, because its commit had not returned, and the binary log is lost with
+    the disk."""
     server = lab.s3_server(lab.store(), log_bin="binlog", **SPILLING, **STOPPING)
     fill(server.start())
     kill_between_binary_log_and_engine(server)
@@ -78,7 +80,8 @@ def test_from_the_bucket_alone_it_never_was(lab):
 
 
 def test_with_the_binary_log_on_another_disk_the_administrator_decides(lab):
-    """The log has what the engine has lost. To start without a word would make the server differ from its replicas."""
+    """The binary log has a transaction whose changes the engine has lost. If the server started without an
+    error, its rows would differ from those of its replicas."""
     binlogs = lab.home / "binlogs"
     binlogs.mkdir()
     server = lab.s3_server(lab.store(), log_bin=binlogs / "binlog", **SPILLING, **STOPPING)
@@ -90,7 +93,7 @@ def test_with_the_binary_log_on_another_disk_the_administrator_decides(lab):
     assert re.search(
         r"prepared transaction .+: its changes were on the local disk .* are gone\. Start", server.log()
     )
-    with pytest.raises(ServerFailed):  # it decides and ends
+    with pytest.raises(ServerFailed):  # this start only decides and then ends
         server.start(tc_heuristic_recover="ROLLBACK")
     server.start()
     expect_whole(server, 0)

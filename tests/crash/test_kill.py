@@ -1,10 +1,11 @@
-"""Goal:   kill -9 at any moment loses nothing acknowledged locally, and from the bucket no more than the lag.
+"""Goal:   after kill -9 at any moment, a start from local disk has all acknowledged changes, and one from the
+        bucket alone lacks no more than the lag.
 Method: seeded rounds of mixed load (five writers, one of them DDL) ended by kill -9; every round is reopened
         from local disk, every tenth from the bucket alone with the data directory deleted; the content is
         compared with a ledger kept outside the server. The second half runs with the binary log on.
 
-ATOLL_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run, ATOLL_KILL_BUCKET_EVERY how often the
-bucket alone is what is left.
+ATOLL_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run, ATOLL_KILL_BUCKET_EVERY=n
+starts each n-th round from the bucket alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ BINLOG = {"log-bin": "binlog", "sync-binlog": 1, "server-id": 1}
 
 
 class KillTest:
-    """The state that goes from round to round: the server, the ledgers, what was lost so far."""
+    """The data that all rounds share: the server, the ledgers, and the losses so far."""
 
     def __init__(self, lab):
         self.random = random.Random(SEED)
@@ -60,7 +61,7 @@ class KillTest:
             self._verify(from_bucket=False)
 
     def _forget_journal(self) -> None:
-        """Keeps the time of a round constant: the journal only grows."""
+        """Deletes the journal's rows, which would only become more, so that all rounds take the same time."""
         for name, ledger in self.ledgers.items():
             self.server.run(
                 f"UPDATE progress SET number = {ledger.base_number} WHERE client = '{name}'",
@@ -80,7 +81,8 @@ class KillTest:
         for client in clients:
             client.start()
         time.sleep(self.random.uniform(0.2, 1.6))
-        # Until this server acknowledges something, the bucket may still lack what the one before it left behind.
+        # Until this server acknowledges a commit, the bucket may still lack changes that the previous server
+        # left in its local log.
         wait_until(self._anything_acked, 30, "a transaction to be acknowledged", 0.01)
         workload.kill_under(self.server, clients)
 
@@ -103,9 +105,9 @@ class KillTest:
         self.ddl_ledger.rebase(step)
 
     def _matching_step(self, found: dict[str, int], steps: list[int], from_bucket: bool) -> int:
-        """Returns the newest DDL step that explains what was found and breaks no rule.
+        """Returns the newest DDL step that matches the definitions found and breaks no rule.
 
-        Several steps may look alike: a table created and dropped leaves no trace.
+        Several steps may match. For example, a table that was created and dropped leaves no trace.
         """
         for step in reversed(steps):
             try:

@@ -1,8 +1,8 @@
-"""Goal:   a server in a container takes its limit into account: a load that makes a table outgrow the shared family,
-        and has it moved and sorted meanwhile, does not end with the kernel killing the server; neither does a
-        block cache that is set too large for the container.
-Method: a memory cgroup of 352 MiB, where the page cache counts; four clients insert 240 MB of rows that hardly
-        compress, then all of them are read.
+"""Goal:   a server in a container respects the container's memory limit. The kernel does not kill it while a
+        load makes a table outgrow the shared family, so that the mover moves and sorts the table meanwhile.
+        Nor does it kill the server when the block cache is configured too large for the container.
+Method: the server runs in a memory cgroup of 352 MiB, which includes the page cache. Four clients insert 240
+        MB of rows that hardly compress, then all rows are read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.memory_group import MemoryGroup
 from harness.process import wait_until
 
 MIB = 1 << 20
-GROUP_BYTES = 352 * MIB  # 320 were enough each time, too
+GROUP_BYTES = 352 * MIB  # 320 MiB were enough in all trials, too
 CLIENTS, STATEMENTS, ROWS_OF_STATEMENT, ROW_BYTES = 4, 120, 500, 1000
 
 
@@ -73,7 +73,7 @@ def test_a_load_stays_within_the_memory_of_a_small_container(lab, group, cache):
     wait_until(lambda: server.counter("Atoll_tables_moved") > 0, 60, "the table has moved")
     rows = CLIENTS * STATEMENTS * ROWS_OF_STATEMENT
     assert server.run("SELECT COUNT(*), SUM(b >= 0) FROM t", database="shop")[0] == (rows, rows)
-    # By the index, so that all blocks of the rows go through the cache, more than once.
+    # Read by the index, so that each block of the rows is read into the cache more than once.
     for part in range(4):
         query = f"SELECT SUM(LENGTH(c)) FROM t FORCE INDEX (b) WHERE b % 4 = {part}"
         assert server.run(query, database="shop")[0][0] > 0

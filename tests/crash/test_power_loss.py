@@ -1,9 +1,10 @@
-"""Goal:   when the power goes at any sync of the engine's directory, what was acknowledged is there after the next
-        start, nothing is half there, and a table is as the last DDL left it.
-Method: tests/crash/power_loss.c, preloaded, ends the server at its n-th sync: of a start, a commit, a flush, DDL, a
-        publish. Its directory then gets what was synced, with the rest lost or torn by chance (harness.power_loss).
-        The next life starts from that. Transactions and DDL are noted outside. A disk that lies must make the check
-        fail.
+"""Goal:   after a loss of power at any sync of the engine's directory, the next start finds all acknowledged
+        changes, no half transactions, and the tables as the last DDL left them.
+Method: the preloaded tests/crash/power_loss.c ends the server at its n-th sync: in a start, a commit, a
+        flush, DDL or a publish. Then the directory is reset to the synced bytes; bytes that were not synced
+        are lost or torn at random (harness.power_loss). The next life of the server starts with this
+        directory. Transactions and DDL are noted outside of the server. One test uses a disk whose syncs do
+        nothing, which the checks must notice.
 
 ATOLL_POWER_LIVES changes the number of lives for each durability (`make power-loss LIVES=400`), ATOLL_POWER_SEED
 repeats a run.
@@ -25,18 +26,20 @@ from harness.server import Server, ServerFailed
 LIVES = int(os.environ.get("ATOLL_POWER_LIVES", "8"))
 SEED = int(os.environ.get("ATOLL_POWER_SEED", str(random.randrange(1 << 30))))
 CLIENTS = 3
-# A life is so many syncs long. A start takes some 30 of them.
+# The server's life ends at a random sync up to this number. A start takes about 30 syncs.
 SYNCS_MAX = 150
 ROWS_OF_A_TABLE = 300
 ER_NO_SUCH_TABLE = 1146
 
 
 class History:
-    """One database, its lives, and what was asked of it and acknowledged.
+    """One database with its lives, and the changes that clients have sent and that were acknowledged.
 
-    A transaction inserts its number into two tables; half of one is a number that only one of them has. Of the tables
-    that DDL makes, `tables` has those that must be there, and `unsure` the one whose DDL was not acknowledged.
-    Threads: `sent`, `acked` are guarded by `_lock`; the others belong to the DDL thread and, after it, to the checks.
+    A transaction inserts its number into two tables, so a number in only one of them is half a transaction.
+    `tables` has the tables made by DDL that must exist, and `unsure` is the table whose DDL was not
+    acknowledged.
+    Threads: `_lock` guards `sent` and `acked`. Only the DDL thread uses the others and, after its end, the
+    checks.
     """
 
     def __init__(self, lab, durability: str, seed: str):
@@ -59,9 +62,11 @@ class History:
         self._lock = threading.Lock()
 
     def live(self, last: int, lie: str = "", torn: bool | None = None) -> None:
-        """Starts the server, checks, and works until its sync number `last`, where the power goes.
+        """Starts the server, checks its rows, and runs clients until its sync number `last`, at which the
+        power is lost.
 
-        Errors: AssertionError when something is lost or half there; ServerFailed when it does not start.
+        Errors: AssertionError when a change is lost or only half there; ServerFailed when the server does not
+        start.
         """
         self.power.connect(last, lie)
         try:
@@ -77,7 +82,7 @@ class History:
         self.power.lose(self.chance, self.chance.random() < 0.7 if torn is None else torn)
 
     def end(self) -> None:
-        """A life without an end: all that must be there is there."""
+        """Starts the server without a loss of power, and checks its rows and tables once more."""
         self.power.connect()
         self.server.start(atoll_take_over="ON")
         self.check()
@@ -142,7 +147,8 @@ class History:
             self.acked.add(number)
 
     def _change_tables(self, cursor) -> None:
-        """Flushes, new table files, new and dropped tables; they make the MANIFEST and the roots grow."""
+        """Rebuilds a table, creates one and drops one. This causes flushes, new table files, MANIFEST edits
+        and roots."""
         cursor.execute("ALTER TABLE a FORCE, ALGORITHM=COPY")
         self.made += 1
         self.unsure = self.made
@@ -184,7 +190,8 @@ def test_a_power_loss_at_any_sync_loses_nothing_acknowledged(lab, durability):
 
 
 def lives_on_a_disk_that_lies(lab, durability: str) -> History:
-    """Syncs of the log keep nothing; each life is long enough for commits that only the log has."""
+    """Runs lives in which syncs of the log do nothing. Each is long enough that some commits are only in the
+    log."""
     history = History(lab, durability, f"{SEED}-lie")
     for _ in range(3):
         history.live(SYNCS_MAX, lie=".log", torn=False)

@@ -1,10 +1,13 @@
-"""Goal:   rule BORDER-1. When Atoll's code gets no memory or no thread, the statement fails with an error that says so;
-        the server lives on, and what its tables hold is as before the statement or as after it, never in between.
-Method: tests/crash/shortage.cc, preloaded, lets requests of the plugin fail by number. Each case is a few statements.
-        It runs once without a fault, which counts the requests and gives the state before and after; then with faults
-        at numbers drawn by chance, one request or many in a row. After an error the state is the one before (after one
-        in COMMIT, either); after success it is the one after. A case of several steps, as DDL is, may end between them,
-        with whole tables and indexes, and lets itself be undone. The engine's start is a test of its own.
+"""Goal:   rule BORDER-1. When Atoll's code gets no memory or no thread, the statement fails with an error
+        that says so. The server goes on, and the tables are in their state before or after the statement,
+        never in between.
+Method: the preloaded tests/crash/shortage.cc makes requests of the plugin for memory or threads fail, chosen
+        by number. Each case is a few statements. It runs once without a fault, which counts the requests and
+        gives the states before and after it. Then it runs with faults at random numbers: one failing request,
+        or many in a row. After an error the tables must be in the state before (after an error in COMMIT, in
+        either); after success in the state after. A case with several steps, such as DDL, may end between two
+        steps; tables and indexes must then be complete, and the case must be repeatable after a clean-up. The
+        start of the engine has a test of its own.
 
 ATOLL_SHORTAGE_FAULTS changes the number of faults for each case, ATOLL_SHORTAGE_SEED repeats a run.
 """
@@ -27,19 +30,19 @@ FAULTS = int(os.environ.get("ATOLL_SHORTAGE_FAULTS", "6"))
 STARTS = 3
 SEED = int(os.environ.get("ATOLL_SHORTAGE_SEED", str(random.randrange(1 << 30))))
 ROWS = 60
-# A commit whose end is not known to be good; a lost connection.
+# The error for a commit whose outcome is unknown, and the errors for a lost connection.
 DURING_COMMIT, GONE = 1180, (2006, 2013)
 ALWAYS = 1 << 40
 
 
 @dataclass(frozen=True)
 class Case:
-    """Statements on one connection. The last result is compared, too, when `is_read`."""
+    """Statements on one connection. If `is_read`, the rows of the last one are compared, too."""
 
     name: str
     statements: tuple[str, ...]
     is_read: bool = False
-    # The end of it may be in doubt although it has failed: it commits before it ends.
+    # The statement commits before its end, so after an error its changes may be there.
     has_steps: bool = False
 
 
@@ -165,7 +168,7 @@ CASES = (
 
 
 def state(server: Server) -> dict[str, object]:
-    """All that the tables hold, each by its primary key and by an index."""
+    """The definitions and rows of all tables; the rows of `t` also by an index."""
     found: dict[str, object] = {}
     for (table,) in server.run("SHOW TABLES", database="d"):
         definition = server.run(f"SHOW CREATE TABLE {table}", database="d")[0][1]
@@ -188,12 +191,12 @@ def drop_snapshots(server: Server) -> None:
 
 
 def has_recovered(server: Server) -> bool:
-    """Whether RocksDB writes again: after an error in the background it tries once a second."""
+    """Whether RocksDB writes again. After an error in the background it retries once a second."""
     return "background_error none" in server.run("SHOW ENGINE ATOLL STATUS")[0][2]
 
 
 class Trial:
-    """One case on one server."""
+    """Runs one case on one server, without and with faults."""
 
     def __init__(self, server: Server, shortage: Shortage, case: Case, chance: random.Random):
         self.server, self.shortage, self.case, self.chance = server, shortage, case, chance
@@ -210,7 +213,8 @@ class Trial:
         self._restore()
         numbers = range(1, requests + 1)
         for number in self.chance.sample(numbers, min(faults, len(numbers))):
-            # What a statement of several steps must clean up, it cannot in a shortage that lasts.
+            # A statement with several steps cannot clean up during a lasting shortage, so only one request
+            # fails.
             repeat = 1 if self.case.has_steps else self.chance.choice([1, 1, 5, ALWAYS])
             try:
                 self._fault(kind, number, repeat)
@@ -232,7 +236,7 @@ class Trial:
         wait_until(lambda: has_recovered(self.server), 20, "RocksDB to recover")
         end_prepared(self.server)
         drop_snapshots(self.server)
-        self.server.run("FLUSH TABLES")  # the server remembers a new table that it could not open
+        self.server.run("FLUSH TABLES")  # makes the server forget a new table that it could not open
         found = state(self.server)
         if error is None:
             assert found == self.after, "success, but not its result"
@@ -313,7 +317,7 @@ def test_a_shortage_fails_the_statement_and_nothing_else(lab, kind):
 
 
 def test_an_alter_that_copies_ends_with_an_error_or_with_its_result(lab):
-    """Every request of it fails once."""
+    """Each of the ALTER's requests for memory fails once."""
     server = lab.server(**options(lab))
     shortage = Shortage(server)
     server.start()

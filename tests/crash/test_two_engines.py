@@ -1,8 +1,9 @@
-"""Goal:   a transaction over tables of InnoDB and ATOLL is whole in both after kill -9, with and without binary log.
+"""Goal:   after kill -9, a transaction over tables of InnoDB and ATOLL is complete in both or in neither,
+        with and without binary log.
 Method: clients insert the same number into both tables in one transaction; the server is killed; after the restart
         both tables hold the same numbers, and every acknowledged one.
 
-Where InnoDB cannot recover (Server.innodb_cannot_recover) neither half is proven anything, and the test begins anew.
+When InnoDB itself cannot recover (Server.innodb_cannot_recover), the test proves nothing and begins anew.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The anomalies of isolation levels, each a short play of two or three transactions.
+"""The anomalies of isolation levels. Each is a *play*: a short history of two or three transactions.
 
 Names and histories follow Adya's thesis and the Hermitage collection: G0 dirty write, G1a aborted read, G1b
 intermediate read, G1c circular information flow, OTV observed transaction vanishes, PMP predicate-many-preceders, P4
 lost update, G-single read skew, G2-item write skew, G2 anti-dependency cycle.
 
-A step runs on its transaction's own connection. When it has to wait for a lock, which the engine's tables of waits
-show, the play goes on with the next step; the later steps of a transaction that waits are done as soon as the wait
-has ended. No play depends on time.
+A step runs on its transaction's own connection. When a step has to wait for a lock, which the engine's table
+of lock waits shows, the play goes on with the next step. Later steps of the waiting transaction are done as
+soon as its wait has ended. No play depends on time.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ WAITING = {
 }
 
 
-# InnoDB shows its waits anew only to those who have not asked for 0.1 s.
+# InnoDB refreshes its table of waits only if it was not read for 0.1 s.
 POLL_S = {"InnoDB": 0.12, "ATOLL": 0.005}
 
 
 @dataclass
 class Outcome:
-    """What a play has shown: the rows of each step by its label, and which transactions ended in an error."""
+    """The result of a play: the rows of each step by its label, and the transactions that ended with an
+    error."""
 
     rows: dict[str, list[tuple]] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
@@ -61,7 +62,8 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Play:
-    """`steps` are (transaction, statement, label); BEGIN comes first by itself. `happened` judges the outcome."""
+    """`steps` are (transaction, statement, label); each transaction begins with a BEGIN that is not listed.
+    `happened` tells from the outcome whether the anomaly occurred."""
 
     name: str
     what: str
@@ -70,7 +72,8 @@ class Play:
 
 
 class Transaction:
-    """One connection with a thread, so that a statement may wait while others go on."""
+    """One connection with a thread of its own, so that a statement can wait while other transactions go
+    on."""
 
     def __init__(self, server: Server, level: str, outcome: Outcome, name: str):
         self._connection = server.connect(DATABASE, autocommit=False)
@@ -87,7 +90,7 @@ class Transaction:
         self._thread.start()
 
     def start(self, statement: str, label: str) -> None:
-        """Does the step when those before it have ended."""
+        """Runs the statement when the transaction's earlier statements have ended."""
         with self._changed:
             self._pending += 1
         self._work.put((statement, label))
@@ -120,7 +123,7 @@ class Transaction:
 
 
 def play(server: Server, engine: str, level: str, scene: Play) -> Outcome:
-    """Runs one play. Errors: TimeoutError when a step neither ends nor is seen to wait for a lock."""
+    """Runs one play. Errors: TimeoutError when a step does not end and is not shown as waiting for a lock."""
     server.run(
         f"CREATE OR REPLACE TABLE test (id INT PRIMARY KEY, value INT) ENGINE={engine}",
         "INSERT INTO test VALUES (1, 10), (2, 20)",
@@ -142,7 +145,7 @@ def play(server: Server, engine: str, level: str, scene: Play) -> Outcome:
 
 
 def _settle(server: Server, engine: str, transaction: Transaction, outcome: Outcome) -> None:
-    """Returns when the transaction has nothing left to do or waits for a lock."""
+    """Returns when the transaction has finished its statements or waits for a lock."""
     deadline = time.monotonic() + STEP_TIMEOUT_S
     while not transaction.wait_idle(POLL_S[engine]):
         if (transaction.id,) in server.run(WAITING[engine]):
@@ -153,7 +156,7 @@ def _settle(server: Server, engine: str, transaction: Transaction, outcome: Outc
 
 
 def verdict(scene: Play, outcome: Outcome) -> str:
-    """One table cell."""
+    """The text for one table cell."""
     unknown = [error for error in outcome.failed.values() if error != DEADLOCK]
     if unknown:
         raise RuntimeError(f"{scene.name}: unexpected error {unknown}")
@@ -165,7 +168,7 @@ def verdict(scene: Play, outcome: Outcome) -> str:
 
 
 def run_all(server: Server, engines: tuple[str, ...] = ENGINES) -> dict[str, dict[tuple[str, str], str]]:
-    """Verdicts by play and (engine, level)."""
+    """Runs all plays. Returns the verdicts by play and by (engine, level)."""
     server.run(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
     return {
         scene.name: {
@@ -178,7 +181,7 @@ def run_all(server: Server, engines: tuple[str, ...] = ENGINES) -> dict[str, dic
 
 
 def table(verdicts: dict[str, dict[tuple[str, str], str]]) -> str:
-    """The verdicts as Markdown; where the engines differ, InnoDB's comes first."""
+    """The verdicts as a Markdown table. Where the engines differ, a cell has both, InnoDB's first."""
     lines = ["| Anomaly | " + " | ".join(LEVELS) + " |", "|---" * (len(LEVELS) + 1) + "|"]
     for scene in PLAYS:
         cells = []
@@ -190,7 +193,7 @@ def table(verdicts: dict[str, dict[tuple[str, str], str]]) -> str:
 
 
 def documented() -> str:
-    """The table as it stands in the document."""
+    """The table that is in the document now."""
     return DOCUMENT.read_text().split(BEGIN_MARK)[1].split(END_MARK)[0]
 
 

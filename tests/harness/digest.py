@@ -1,4 +1,4 @@
-"""Compares the content of tables across engines, independently of row order and row format."""
+"""Digests of tables, to compare their content across engines, independently of row order and row format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from harness.server import Server
 
 
 class Digest(NamedTuple):
-    """Equal digests: the same rows. The sum catches what the exclusive-or cancels (pairs of rows)."""
+    """Tables with equal digests have the same rows. The sum of CRCs notices pairs of equal rows, which cancel
+    in the exclusive-or."""
 
     rows: int
     crc_sum: int
@@ -16,7 +17,7 @@ class Digest(NamedTuple):
 
 
 def table_digest(server: Server, database: str, table: str) -> Digest:
-    """Reads the whole table by a full scan."""
+    """Computes the digest of a table by a full scan."""
     columns = [
         row[0]
         for row in server.run(
@@ -24,7 +25,7 @@ def table_digest(server: Server, database: str, table: str) -> Digest:
             f"WHERE table_schema = '{database}' AND table_name = '{table}' ORDER BY ordinal_position"
         )
     ]
-    # NULL becomes a text no value of the test data has; the separator keeps columns apart.
+    # NULL becomes 'null', which is the HEX() of no value. The separator keeps the columns apart.
     fields = ", ".join(f"IFNULL(HEX(`{name}`), 'null')" for name in columns)
     row = f"CONCAT_WS('|', {fields})"
     statement = (

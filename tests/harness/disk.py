@@ -1,4 +1,5 @@
-"""Local files: page cache, sizes, and which of them the engine could fetch again from the bucket."""
+"""Local files: their page cache, their sizes, and the removal of files that the engine can fetch again from
+the bucket."""
 
 from __future__ import annotations
 
@@ -10,12 +11,14 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-# Files whose objects are in the bucket; everything else under #atoll/db is small and local truth.
+# Suffixes of the files that are also objects in the bucket. All other files under #atoll/db are small and
+# exist only locally.
 OBJECT_SUFFIXES = (".sst", ".blob")
 
 
 def drop_page_cache(*directories: Path) -> str:
-    """Empties the page cache; returns how: "drop_caches" (all of it) or "fadvise" (these files)."""
+    """Empties the page cache. Returns "drop_caches" if the whole cache was dropped, "fadvise" if only that of
+    these directories' files."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
@@ -37,13 +40,15 @@ def _forget_file(path: Path) -> None:
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Returns the files below; a running server may remove files and folders meanwhile (MinIO's objects)."""
+    """Returns all files below `directory`. A running server, such as MinIO, may remove files and folders
+    meanwhile."""
     paths = (Path(folder, name) for folder, _, names in os.walk(directory) for name in names)
     return [path for path in paths if path.is_file() and not path.is_symlink()]
 
 
 def file_sizes(directory: Path) -> dict[Path, int]:
-    """Returns the length of every file below; a running server may remove some of them meanwhile."""
+    """Returns the length of every file below `directory`. A running server may remove some of them
+    meanwhile."""
     sizes: dict[Path, int] = {}
     for path in files_below(directory):
         with contextlib.suppress(FileNotFoundError):
@@ -56,7 +61,7 @@ def apparent_bytes(directory: Path, suffixes: tuple[str, ...] = ("",)) -> int:
 
 
 def allocated_bytes(*directories: Path) -> int:
-    """Returns what the directories take on disk; a file with several names counts once."""
+    """Returns the bytes that the directories take on disk. A file with several hard links counts once."""
     seen: dict[tuple[int, int], int] = {}
     for directory in directories:
         for path in files_below(directory):
@@ -71,7 +76,8 @@ def free_bytes(directory: Path) -> int:
 
 
 def remove_local_objects(data: Path) -> int:
-    """Removes the part cache and every local table file of a *stopped* server; returns their number."""
+    """Removes the part cache and every local table file of a *stopped* server. Returns the number of removed
+    files."""
     removed = 0
     for path in files_below(data / "#atoll" / "db"):
         if path.name.endswith(OBJECT_SUFFIXES):
@@ -84,7 +90,7 @@ def remove_local_objects(data: Path) -> int:
 
 @contextlib.contextmanager
 def small_disk(directory: Path, size_mib: int) -> Iterator[Path | None]:
-    """Mounts a tmpfs of that size; yields None where mounting is not allowed."""
+    """Mounts a tmpfs of `size_mib` at `directory`. Yields None if mounting is not allowed."""
     directory.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size_mib}m", "atoll-test", str(directory)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
@@ -93,4 +99,4 @@ def small_disk(directory: Path, size_mib: int) -> Iterator[Path | None]:
     try:
         yield directory
     finally:
-        ctypes.CDLL(None).umount2(os.fsencode(directory), 2)  # MNT_DETACH: also with files open
+        ctypes.CDLL(None).umount2(os.fsencode(directory), 2)  # MNT_DETACH: works while files are open

@@ -1,16 +1,17 @@
-"""What was asked of the server and what it acknowledged, kept outside of it, and the verdict after a crash.
+"""A ledger outside of the server: the transactions that clients have sent, which of them were acknowledged,
+and the check after a crash.
 
 Each client numbers its transactions 1, 2, 3, ...; a transaction writes its number together with its
-changes. After a crash the highest number found, k, must explain everything found: the rows are those
-of transactions 1..k, all of them and nothing else. That finds lost, half, and resurrected ones alike.
+changes. After a crash, let k be the highest number found: the rows must be exactly those of transactions
+1..k. This check finds lost, incomplete and resurrected transactions.
 
-Rules, by where the server was reopened from:
-1. local disk: k is the last acknowledged number, or one more (the transaction in flight).
-2. bucket: k may be lower, but every transaction acknowledged more than the enforced lag before the
-   *sending* of the last acknowledged one is there. (Sending, because the engine checks its lag between
-   sending and acknowledgement: so the rule needs no allowance for slow clients.)
-3. bucket: only a suffix is missing. No transaction is there that was sent after a missing one had been
-   acknowledged.
+Rules for k, after a start from local disk or from the bucket alone:
+1. local disk: k is the last acknowledged number, or higher by one (the transaction in flight).
+2. bucket: k may be lower. But every transaction is there that was acknowledged more than the enforced lag
+   before the last acknowledged one was *sent*. (The engine checks its lag between sending and
+   acknowledgement. So this rule needs no allowance for slow clients.)
+3. bucket: only the newest transactions are missing. No transaction is there that was sent after a missing one
+   had been acknowledged.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class LedgerError(AssertionError):
 class Entry:
     """One transaction. `apply` changes a model state as the transaction changes the tables.
 
-    Units: seconds of time.monotonic(); `acked_at` is None while, or for ever if, unanswered.
+    Units: seconds of time.monotonic(). `acked_at` is None until the transaction is acknowledged.
     """
 
     client: str
@@ -41,7 +42,7 @@ class Entry:
 
 @dataclass
 class ClientLedger:
-    """The transactions of one client since `base`, the state verified after the last crash.
+    """The transactions of one client since `base`, which is the state that was verified after the last crash.
 
     Threads: written by the client's thread, read after it has ended.
     """
@@ -60,7 +61,7 @@ class ClientLedger:
         return self.entries[-1].number if self.entries else self.base_number
 
     def state_at(self, number: int) -> dict:
-        """Returns the content that transactions up to `number` make."""
+        """Returns the content of the tables after the transactions up to `number`."""
         state = copy.deepcopy(self.base)
         for entry in self.entries:
             if entry.number <= number:
@@ -68,14 +69,14 @@ class ClientLedger:
         return state
 
     def rebase(self, number: int) -> None:
-        """Accepts that exactly the transactions up to `number` happened."""
+        """Makes the state after transaction `number` the new base, and forgets all entries."""
         self.base = self.state_at(number)
         self.base_number = number
         self.entries = []
 
 
 def check_local(ledger: ClientLedger, number: int) -> None:
-    """Rule 1."""
+    """Checks rule 1: `number` is the last acknowledged transaction or one sent later."""
     if not ledger.last_acked() <= number <= ledger.last_sent():
         raise LedgerError(
             f"client {ledger.client}: found transaction {number}, acknowledged up to {ledger.last_acked()}, "
@@ -84,7 +85,7 @@ def check_local(ledger: ClientLedger, number: int) -> None:
 
 
 def check_bucket(ledgers: list[ClientLedger], found: dict[str, int], lag_max_s: float) -> float:
-    """Rules 2 and 3. Returns the age in seconds of the oldest transaction lost (0: none)."""
+    """Checks rules 2 and 3. Returns the age in seconds of the oldest lost transaction; 0 if none is lost."""
     entries = [entry for ledger in ledgers for entry in ledger.entries]
     acked = [entry for entry in entries if entry.acked_at is not None]
     missing = [entry for entry in acked if entry.number > found[entry.client]]

@@ -1,4 +1,4 @@
-"""Servers that may use only so much memory."""
+"""Memory cgroups for servers with limited memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 
 
 class MemoryGroup:
-    """A memory cgroup (version 2 or 1) that a server is started in. Its page cache counts; it has no swap.
+    """A memory cgroup (version 2 or 1) in which a server is started. The limit includes the server's page
+    cache. There is no swap.
 
-    Errors: RuntimeError where none can be made.
+    Errors: RuntimeError when no cgroup can be made on this machine.
     """
 
     def __init__(self, name: str, limit_bytes: int):
@@ -31,7 +32,8 @@ class MemoryGroup:
         raise RuntimeError("no memory cgroup can be made here")
 
     def run_by(self) -> tuple[str, ...]:
-        """Returns the command that enters the group and then executes its arguments, with the same process id."""
+        """Returns a command prefix: the process enters the group, then executes the following arguments with
+        the same process id."""
         return ("/bin/sh", "-c", f'echo $$ > "{self.directory}/cgroup.procs" && exec "$@"', "sh")
 
     def remove(self) -> None:

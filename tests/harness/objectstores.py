@@ -1,4 +1,4 @@
-"""Local S3 servers of two independent makes: MinIO and versitygw."""
+"""Starts local S3 servers of two independent implementations: MinIO and versitygw."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Started = TypeVar("Started", bound="ObjectStore")
 
 
 class ObjectStore:
-    """An S3 server over a directory. Subclasses say how it is started."""
+    """An S3 server whose objects are in a directory. Subclasses define the program and its arguments."""
 
     program_name = ""
 

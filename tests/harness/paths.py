@@ -1,6 +1,7 @@
-"""Where things are: the work tree, the cache outside it, the plugin, the servers' binaries.
+"""The paths of the work tree, the machine-wide cache outside it, the plugin and the programs.
 
-Whoever imports this finds the libraries of the unpacked MariaDB, as do the processes it starts.
+Importing this module sets the environment so that the libraries of the unpacked MariaDB are found by this
+process and by those that it starts.
 """
 
 from __future__ import annotations
@@ -12,28 +13,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
-# The server that tools/setup/mariadb.sh has unpacked; ATOLL_SERVER overrides the place.
+# The MariaDB server that tools/setup/mariadb.sh has unpacked. ATOLL_SERVER overrides the path.
 SERVER = Path(os.environ.get("ATOLL_SERVER", BUILD / "mariadb")).resolve()
 SERVER_PLUGINS = Path(os.environ.get("ATOLL_SERVER_PLUGINS", SERVER / "lib" / "mysql" / "plugin"))
 
 
 class Missing(Exception):
-    """A program or file that the set-up should have made is not there."""
+    """A program or file that the set-up should have installed is missing."""
 
 
 def cache_dir() -> Path:
-    """Returns the machine-wide cache that `make` fills once (never inside the work tree)."""
+    """Returns the machine-wide cache directory, which `make` fills once. It is never inside the work tree."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "atoll"
 
 
 def plugin() -> Path:
-    """Returns the built engine; ATOLL_PLUGIN overrides the place."""
+    """Returns the path of the built plugin. ATOLL_PLUGIN overrides it."""
     return Path(os.environ.get("ATOLL_PLUGIN", BUILD / "ha_atoll.so"))
 
 
 def program(name: str) -> Path:
-    """Finds `name` in the unpacked server, the cache, build/, then on PATH; MariaDB's programs in the first only.
+    """Looks for the program `name` in the unpacked server, the cache, build/, then on PATH. Programs of
+    MariaDB are looked for only in the unpacked server.
 
     Errors: Missing, saying which make target provides it.
     """

@@ -1,13 +1,15 @@
-"""Power losses: a server that is ended at its n-th sync, and a disk that then has what was synced and little else.
+"""Simulates a loss of power: the server ends at its n-th sync, and the disk then has the synced bytes and
+perhaps some others.
 
-tests/crash/power_loss.c is preloaded into the server and notes what is synced. `PowerSupply.lose` makes of these notes
-and of the files that the process has left what a disk may hold:
+tests/crash/power_loss.c is preloaded into the server and keeps a copy of everything that is synced. From
+these copies and from the files that the process has left, `PowerSupply.lose` makes a possible content of the
+disk:
 
-* each directory has the names of its last sync, or those at the end;
-* each file has its bytes of the last sync, those at the end, or some sectors of each.
+* each directory has the names of its last sync, or those when the process ended;
+* each file has the bytes of its last sync, those when the process ended, or some sectors of each.
 
-So the names of a rename or a deletion may be lost while the bytes are there, and the other way round. With `torn` off,
-nothing that was not synced survives.
+So a rename or a deletion may be lost while later bytes survive, and the other way round. Without `torn`, only
+synced names and bytes survive.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ SECTOR_BYTES = 512
 
 
 def library(folder: Path) -> Path:
-    """Compiles the library into the folder. Errors: subprocess.CalledProcessError."""
+    """Compiles power_loss.c into a library in `folder`. Errors: subprocess.CalledProcessError."""
     built = folder / "power_loss.so"
     source = paths.ROOT / "tests" / "crash" / "power_loss.c"
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", built, source, "-ldl"], check=True)
@@ -32,7 +34,8 @@ def library(folder: Path) -> Path:
 
 
 class PowerSupply:
-    """The power of one server's `#atoll`. Set it up with `connect` before each start."""
+    """Simulates the power of the disk with one server's directory `#atoll`. Call `connect` before each
+    start."""
 
     def __init__(self, server: Server):
         self._server = server
@@ -41,9 +44,10 @@ class PowerSupply:
         self._durable = server.home / "durable"
 
     def connect(self, last: int = 0, lie: str = "") -> None:
-        """The next start of the server ends at its sync number `last` (0: never), which does not happen.
+        """Sets up the next start of the server: it ends at its sync number `last` (0: never), and that sync
+        is not carried out.
 
-        `lie`: syncs of files whose path contains it keep nothing, though they succeed.
+        `lie`: if a file's path contains this text, syncs of the file succeed but do nothing.
         """
         shutil.rmtree(self._durable, ignore_errors=True)
         for kind in ("file", "directory"):
@@ -58,11 +62,12 @@ class PowerSupply:
         )
 
     def is_lost(self) -> bool:
-        """Returns whether the server was ended by its last sync."""
+        """Returns whether the server has ended because it reached its last sync."""
         return (self._durable / "ended").exists()
 
     def lose(self, chance: random.Random, torn: bool) -> None:
-        """Replaces what the dead server has left by what its disk holds after the loss."""
+        """Replaces the files that the dead server has left by the content of its disk after the loss of
+        power."""
         after = self.root.with_name("after")
         _Disk(self.root, self._durable, chance, torn).write(after)
         shutil.rmtree(self.root, ignore_errors=True)
@@ -70,7 +75,7 @@ class PowerSupply:
 
 
 class _Disk:
-    """What is synced, by inode, and what was there at the end."""
+    """The synced names and bytes by inode, and those when the process ended."""
 
     def __init__(self, root: Path, durable: Path, chance: random.Random, torn: bool):
         self._durable = durable
@@ -92,7 +97,7 @@ class _Disk:
                 (target / name).write_bytes(self._content(inner))
 
     def _names(self, inode: int) -> dict[str, int]:
-        """The names in a directory and their inodes."""
+        """The names in a directory after the loss, with their inodes."""
         end = self._at_the_end.get(inode)
         if self._torn and end and self._chance.random() < 0.5:
             return {path.name: path.lstat().st_ino for path in end.iterdir()}
@@ -110,7 +115,8 @@ class _Disk:
         return self._chance.choice([lambda: synced, lambda: written, lambda: self._mixed(synced, written)])()
 
     def _mixed(self, synced: bytes, written: bytes) -> bytes:
-        """Some sectors of each. What is beyond the synced length and not written yet is zero."""
+        """Mixes sectors of both contents. Bytes beyond the synced length are zero where no written sector is
+        taken."""
         shorter, longer = sorted((len(synced), len(written)))
         mixed = bytearray(synced.ljust(longer, b"\0"))
         for at in range(0, len(written), SECTOR_BYTES):

@@ -1,9 +1,9 @@
 """Child processes that never outlive the test, and the scratch directory they work in.
 
 Invariants:
-1. Only processes started here are ever signalled, by pid.
-2. A child ends with the interpreter, also when that is killed (parent-death signal). The signal is
-   tied to the starting *thread*: start children from threads that live as long as the children.
+1. Only processes that this module has started are ever signalled, by their pid.
+2. A child ends with the interpreter, even when the interpreter is killed (parent-death signal). The signal is
+   sent when the starting *thread* ends, so start children from threads that live as long as the children.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import tempfile
 import time
 from pathlib import Path
 
-# Executes the program in place (same pid) with the parent-death signal set; part of util-linux.
+# Sets the parent-death signal and then executes the program with the same pid. setpriv is part of util-linux.
 _DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 _children: list[Child] = []
 _directories: list[Path] = []
 
 
 class Child:
-    """One started process; its output goes to `log_path`."""
+    """One started process. Its output goes to the file `log_path`."""
 
     def __init__(
         self, arguments: list[str], log_path: Path, env: dict[str, str] | None = None, cwd: Path | None = None
@@ -57,7 +57,8 @@ class Child:
             os.kill(self.pid, number)
 
     def stop(self, timeout_s: float = 60) -> int:
-        """Asks politely (SIGTERM), waits, then kills. Returns the exit code (negative: a signal)."""
+        """Sends SIGTERM and waits; kills the process when `timeout_s` is over. Returns the exit code
+        (negative: a signal)."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -66,7 +67,7 @@ class Child:
         return -int(signal.SIGKILL)
 
     def kill(self) -> None:
-        """kill -9, then waits until the kernel is done with the process."""
+        """Sends SIGKILL and waits until the process has ended."""
         self.signal(signal.SIGKILL)
         self._forget(self._popen.wait())
 
@@ -77,11 +78,11 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def rss_peak_bytes(self) -> int:
-        """Returns the peak resident memory so far; 0 when the process has gone."""
+        """Returns the peak of resident memory so far; 0 when the process has ended."""
         return self._memory_bytes("VmHWM")
 
     def rss_bytes(self) -> int:
-        """Returns the resident memory now; 0 when the process has gone."""
+        """Returns the resident memory now; 0 when the process has ended."""
         return self._memory_bytes("VmRSS")
 
     def _memory_bytes(self, name: str) -> int:
@@ -100,7 +101,7 @@ class Child:
 
 
 def scratch_directory(name: str) -> Path:
-    """Makes a private directory that is removed at exit (kept with ATOLL_KEEP=1).
+    """Makes a private directory. It is removed at exit, except with ATOLL_KEEP=1.
 
     Its path stays short, because a server's socket path may have 107 bytes at most.
     """

@@ -1,7 +1,7 @@
 """An HTTP proxy on loopback between the engine and an S3 server that counts and breaks requests.
 
-The Host header passes unchanged, so the signatures made for the proxy's address stay valid.
-Rules are asked in order; the first whose `matches` is true for a request acts on it.
+The Host header is forwarded unchanged, so signatures made for the proxy's address stay valid. For each
+request, the first rule (Fault) whose `matches` returns true acts on it.
 
 Threads: one per client connection; counters and rules are guarded by `_lock`.
 """
@@ -28,7 +28,7 @@ CHUNK_BYTES = 256 * 1024
 
 @dataclass
 class Request:
-    """The head of one request as the rules see it. `headers` has lower-case names."""
+    """The head of one request, as the rules see it. The names in `headers` are in lower case."""
 
     method: str
     target: str
@@ -44,10 +44,11 @@ class Request:
 
 
 class Stop:
-    """Requests that the proxy keeps until the test says how they go on: a window to end a server in.
+    """Keeps requests in the proxy until the test decides whether they go on. Meanwhile the test can kill the
+    server.
 
-    With `landed` the store has the request and has answered, and the sender does not know it; otherwise the store has
-    seen nothing of it, and may get it when its sender is long dead.
+    With `landed`, the store has carried out the request and answered, but the sender has not got the answer.
+    Otherwise the store has not got the request, and may get it long after its sender has died.
     """
 
     def __init__(self, landed: bool = False):
@@ -64,7 +65,7 @@ class Stop:
         return self.targets[0]
 
     def release(self) -> None:
-        """Lets the kept requests go on, and all later ones."""
+        """Lets the kept requests, and all later ones, go on."""
         self._goes_on = True
         self._decided.set()
 
@@ -73,7 +74,7 @@ class Stop:
         self._decided.set()
 
     def keep(self, target: str) -> None:
-        """Called by the proxy. Errors: _Disconnected when the test has decided so."""
+        """Called by the proxy: keeps the request. Errors: _Disconnected when the test calls cut()."""
         self.targets.append(target)
         self._reached.set()
         self._decided.wait()
@@ -83,7 +84,8 @@ class Stop:
 
 @dataclass
 class Fault:
-    """What to do with a request. Exactly one of the actions is normally set.
+    """A rule: which requests it matches, and what the proxy does with them. Normally exactly one action is
+    set.
 
     Units: delay in seconds; `times` is how often the rule acts (None: always).
     """
@@ -94,18 +96,18 @@ class Fault:
     code: str = ""  # S3 error code of that answer
     drop_reply: bool = False  # forward, then cut the connection instead of answering
     cut: bool = False  # cut the connection without forwarding
-    stop: Stop | None = None  # keep it until the test decides
+    stop: Stop | None = None  # keep the request until the test decides
     damage: bool = False  # forward, with one bit of the request's body flipped
-    unconditional: S3Client | None = None  # a PUT: made by this client, without If-None-Match
+    unconditional: S3Client | None = None  # send a PUT by this client, without If-None-Match
     looks_first: S3Client | None = (
-        None  # a create-only PUT: made by this client, which looks, and writes 2 ms later
+        None  # send a create-only PUT by this client, which checks for the object and writes 2 ms later
     )
     times: int | None = None
     acted: int = field(default=0, init=False)
 
 
 class _Disconnected(Exception):
-    """Either end has gone, or a fault cuts the connection: the client sees a reset."""
+    """The client or the store has closed its connection, or a fault cuts it. The client sees a reset."""
 
 
 class _Stream:
@@ -149,7 +151,7 @@ class _Stream:
 
 
 def _body(stream: _Stream, headers: dict[str, str]):
-    """Yields the body as it is on the wire (chunked encoding stays encoded)."""
+    """Yields the body as it is sent over the connection (a chunked body stays encoded)."""
     if headers.get("transfer-encoding", "").lower() == "chunked":
         while True:
             size_line = stream.line()
@@ -193,13 +195,13 @@ class FaultProxy:
         return fault
 
     def clear(self) -> list[Fault]:
-        """Takes all faults away and returns them. Requests that a Stop keeps stay kept."""
+        """Removes all faults and returns them. Requests that a Stop keeps are still kept."""
         with self._lock:
             faults, self._faults = self._faults, []
         return faults
 
     def down(self) -> None:
-        """From now on every connection is reset, open ones too."""
+        """From now on resets every connection, including those that are open."""
         self._is_down = True
         self._cut_all()
 
@@ -258,8 +260,8 @@ class FaultProxy:
         headers: dict[str, str],
         pairs: list[tuple[str, str]],
     ) -> bool:
-        """Handles one request. Returns whether another one may follow; the end of an answer without a length is
-        the end of its connection."""
+        """Handles one request. Returns whether another request may follow on this connection: not after an
+        answer without a length, because the end of the connection marks its end."""
         method, target, _ = first.split(" ", 2)
         request = Request(method, target, headers)
         fault = self._choose(request)
@@ -280,7 +282,7 @@ class FaultProxy:
             return True
         body = _body(client, headers)
         if fault.stop and not fault.stop.landed:
-            body = list(body)  # all of it, because the sender may be dead when it goes on
+            body = list(body)  # read all of it, because the sender may be dead when the request goes on
             fault.stop.keep(target)
         kept = [f"{name}: {value}" for name, value in pairs if name.lower() != "expect"]
         server.connection.sendall(("\r\n".join([first, *kept]) + "\r\n\r\n").encode("latin1"))
@@ -319,7 +321,8 @@ class FaultProxy:
 
 
 def _put_for(fault: Fault, target: str, body: bytes) -> bytes:
-    """Makes a PUT without its condition, or with one that is not atomic; returns the answer for the client."""
+    """Carries out a create-only PUT wrongly: without its condition, or with a check that is not atomic.
+    Returns the answer for the client."""
     writer = fault.unconditional or fault.looks_first
     assert writer is not None
     key = urllib.parse.unquote(target.partition("?")[0]).removeprefix(f"/{writer.bucket}/")
@@ -353,7 +356,7 @@ class _ThreadedServer(socketserver.ThreadingTCPServer):
 
 
 def _reset(connection: socket.socket) -> None:
-    """Makes close() send RST, so that the client sees a broken connection at once."""
+    """Makes close() send a RST, so that the client sees the broken connection at once."""
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

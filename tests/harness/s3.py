@@ -1,7 +1,7 @@
-"""A tiny S3 client (signature version 4, path style): enough to make a bucket and look into it.
+"""A small S3 client (signature version 4, path style) with which tests create buckets and examine their
+objects.
 
-It is not the engine's client on purpose: a test that asks the bucket must not ask through the code
-under test.
+Tests do not use the engine's own client for this, because it is the code under test.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _hmac(key: bytes, text: str) -> bytes:
 
 
 def _parse(body: bytes) -> xml.etree.ElementTree.Element:
-    """Returns an answer without its namespace."""
+    """Parses an XML answer, and removes the namespace from its tags."""
     root = xml.etree.ElementTree.fromstring(body)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
@@ -123,7 +123,7 @@ class S3Client:
         self._request("DELETE", key)
 
     def versions(self) -> Iterable[ObjectVersion]:
-        """Returns the versions and delete markers of every object, where the bucket keeps such."""
+        """Returns the versions and delete markers of every object, if the bucket keeps versions."""
         found: list[ObjectVersion] = []
         query = {"versions": ""}
         while True:
@@ -136,7 +136,7 @@ class S3Client:
             query["version-id-marker"] = root.findtext("NextVersionIdMarker") or ""
 
     def gives_up(self, version: ObjectVersion) -> bool:
-        """Deletes a version for good. False: it is locked."""
+        """Deletes a version of an object permanently. Returns False if the version is locked."""
         try:
             self._request("DELETE", version.key, {"versionId": version.id})
         except S3Error as error:
@@ -150,7 +150,8 @@ class S3Client:
         return _parse(self._request("GET", key, {"retention": ""})[1]).findtext("Mode") or ""
 
     def limited(self, policy: str) -> tuple[Credentials, str]:
-        """Returns temporary credentials that may only do what the policy allows, and their session token (MinIO)."""
+        """Returns temporary credentials that have only the permissions of the policy, and their session token
+        (MinIO)."""
         form = {"Action": "AssumeRole", "Version": "2011-06-15", "Policy": policy}
         body = urllib.parse.urlencode(form).encode()
         headers = self._sign("POST", "/", "", body, service="sts")

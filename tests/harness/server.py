@@ -1,7 +1,7 @@
 """One private MariaDB server: its own data directory, socket, port and plugin directory.
 
-The plugin directory holds links to the server's plugins plus the engine as built, so that nothing
-has to be installed and several builds can be tested side by side.
+The plugin directory has links to the server's plugins and to the built engine. So nothing has to be
+installed, and several builds can be tested side by side.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _template: Path | None = None
 
 
 class ServerFailed(Exception):
-    """The server did not start, or ended by itself; the message has the end of its error log."""
+    """The server did not start, or ended by itself. The message has the end of its error log."""
 
 
 def initialize_data_directory(directory: Path) -> None:
-    """Runs mariadb-install-db. Small redo log and system tablespace: tests make many of them.
+    """Runs mariadb-install-db. Redo log and system tablespace are small, because tests make many data
+    directories.
 
-    Its temporary tables are in a directory of its own: a server that starts removes those that it finds in its own,
-    and in /tmp it would find those of other tests.
+    The temporary directory is a private one, because a starting server deletes the temporary tables that it
+    finds there. In /tmp these could be the tables of other tests.
     """
     temporary = directory.with_name(f"{directory.name}.tmp")
     temporary.mkdir(parents=True)
@@ -53,7 +54,8 @@ def initialize_data_directory(directory: Path) -> None:
 
 
 def copy_initialized(directory: Path) -> None:
-    """Makes an initialised data directory as a copy of one made once per process (0.1 s, not 1 s)."""
+    """Makes an initialised data directory by copying one that is made once per process. A copy takes 0.1 s
+    instead of 1 s."""
     global _template
     if _template is None:
         _template = scratch_directory("template") / "data"
@@ -71,7 +73,7 @@ class Server:
         self.data = home / "data"
         self.options: dict[str, object] = dict(options or {})
         self.plugins = tuple(plugins)
-        self.run_by: tuple[str, ...] = ()  # a command that executes the server and keeps its process id
+        self.run_by: tuple[str, ...] = ()  # a command that executes the server with its own process id
         self.socket = home / "s.sock"
         self.port = free_port()
         self.error_log_path = home / "error.log"
@@ -86,7 +88,7 @@ class Server:
         return self
 
     def wipe(self) -> None:
-        """Loses the whole data directory, as a burnt machine does."""
+        """Deletes the whole data directory, as if the machine were lost."""
         shutil.rmtree(self.data)
 
     def start(self, **extra: object) -> Server:
@@ -112,7 +114,8 @@ class Server:
                 time.sleep(0.03)
 
     def stop(self, timeout_s: float = 90) -> None:
-        """Shuts down cleanly. Errors: ServerFailed when it had to be killed or ended badly."""
+        """Shuts the server down cleanly. Errors: ServerFailed when it had to be killed or its exit code is
+        not 0."""
         if self._child is None:
             return
         code = self._child.stop(timeout_s)
@@ -121,7 +124,7 @@ class Server:
             raise ServerFailed(f"shutdown ended with {code}:\n{self.log_tail()}")
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kills the server with SIGKILL."""
         if self._child is not None:
             self._child.kill()
             self._child = None
@@ -134,16 +137,16 @@ class Server:
         return self._child is not None and self._child.running()
 
     def innodb_cannot_recover(self) -> bool:
-        """Returns whether a start failed with an assertion of InnoDB's.
+        """Returns whether a start failed with an assertion of InnoDB.
 
-        After kill -9 under load, InnoDB of MariaDB 10.11.18 alone, without ATOLL, cannot recover in one of some
-        thousand starts, and then never from the same files.
+        After kill -9 under load, InnoDB of MariaDB 10.11.18 fails to recover in about one of a thousand
+        starts, even without ATOLL. Further starts from the same files then fail, too.
         """
         log = self.error_log_path.read_text(errors="replace")
         return "Assertion failure in file ./storage/innobase/" in log
 
     def destroy(self) -> None:
-        """Ends the server without ceremony and removes its home."""
+        """Kills the server and removes its home directory."""
         self.kill()
         discard(self.home)
 
@@ -163,7 +166,7 @@ class Server:
         )
 
     def run(self, *statements: str, database: str | None = None) -> list[tuple]:
-        """Runs the statements on a connection of their own; returns the rows of the last one."""
+        """Runs the statements on a new connection. Returns the rows of the last one."""
         connection = self.connect(database)
         try:
             rows: list[tuple] = []
@@ -179,12 +182,13 @@ class Server:
         return self.run(statement, database=database)[0][0]
 
     def status(self, pattern: str = "Atoll%") -> dict[str, str]:
-        """Returns the global status values whose names match, names in lower case."""
+        """Returns the global status variables whose names match `pattern`. The names are in lower case."""
         rows = self.run(f"SHOW GLOBAL STATUS LIKE '{pattern}'")
         return {name.lower(): value for name, value in rows}
 
     def counter(self, name: str) -> int:
-        """Returns one numeric status value; KeyError when the engine has no such counter."""
+        """Returns the value of a numeric status variable. Errors: KeyError when there is none with this
+        name."""
         return int(self.status(name)[name.lower()])
 
     def version(self) -> str:
@@ -200,7 +204,7 @@ class Server:
         return self.error_log_path.read_text(errors="replace") if self.error_log_path.exists() else ""
 
     def log_mark(self) -> int:
-        """Returns a position for log_since()."""
+        """Returns the present length of the error log, for log_since()."""
         return len(self.log())
 
     def log_since(self, mark: int) -> str:

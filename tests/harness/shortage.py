@@ -1,7 +1,9 @@
-"""Shortages: requests of Atoll's own code for memory or a thread that fail, one at a time, in a running server.
+"""Simulates shortages: lets chosen requests of Atoll's own code for memory or a thread fail in a running
+server.
 
-tests/crash/shortage.cc is preloaded into the server; `Shortage` tells it which request fails next, through a file
-that both map. Whose a request is, it learns from the symbols of the plugin's debug information.
+tests/crash/shortage.cc is preloaded into the server. `Shortage` tells it which request is to fail through a
+file that both map into memory. The symbols in the plugin's debug information tell whether Atoll's code or
+RocksDB's makes a request.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from harness import paths
 from harness.server import Server
 
 MEMORY, THREADS = 1, 2
-# The C++ side's struct Control: kind, is_counting, left, counted, failed, repeat.
+# The struct Control of shortage.cc: kind, is_counting, left, counted, failed, repeat.
 _CONTROL = struct.Struct("=IIQQQQ")
 _ATOLL, _OTHERS, _INITIALIZER = 1, 2, 3
 _OURS = re.compile(r"_Z+NK?(12atoll_engine|8ha_atoll|12_GLOBAL__N_1)")
@@ -26,7 +28,7 @@ _INITIALIZERS = re.compile(r"_GLOBAL__sub_I_|_Z41__static_initialization_and_des
 
 
 def library(folder: Path) -> Path:
-    """Compiles the library into the folder. Errors: subprocess.CalledProcessError."""
+    """Compiles shortage.cc into a library in `folder`. Errors: subprocess.CalledProcessError."""
     built = folder / "shortage.so"
     source = paths.ROOT / "tests" / "crash" / "shortage.cc"
     command = ["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", str(built), str(source), "-ldl"]
@@ -35,7 +37,8 @@ def library(folder: Path) -> Path:
 
 
 def _functions(symbols: Path) -> list[tuple[int, int, int]]:
-    """First address, end and owner of each function that has one."""
+    """Returns first address, end address and owner of each function of a known owner: Atoll, others, or an
+    initializer."""
     listed = subprocess.run(
         ["nm", "--print-size", "--defined-only", symbols], capture_output=True, text=True, check=True
     )
@@ -53,7 +56,7 @@ def _functions(symbols: Path) -> list[tuple[int, int, int]]:
 
 
 class Shortage:
-    """Of one server; made before its start."""
+    """The shortages of one server. Make this object before the server is started."""
 
     def __init__(self, server: Server):
         owners = server.home / "owners"
@@ -76,17 +79,17 @@ class Shortage:
 
     @property
     def counted(self) -> int:
-        """Requests since the last counting() or failing() began."""
+        """The number of requests since the last counting() or failing() began."""
         return _CONTROL.unpack(self._shared[:])[3]
 
     @property
     def failed(self) -> int:
-        """Requests that have failed since then."""
+        """The number of failed requests since the last counting() or failing() began."""
         return _CONTROL.unpack(self._shared[:])[4]
 
     @contextmanager
     def counting(self, kind: int):
-        """Meanwhile requests are counted, and none fails."""
+        """While this context is open, requests of this kind are counted, and none fails."""
         self._set(kind, True, 0, 0)
         try:
             yield self
@@ -95,7 +98,8 @@ class Shortage:
 
     @contextmanager
     def failing(self, kind: int, number: int, repeat: int = 1):
-        """Meanwhile `repeat` requests in a row fail; `number` is the first of them, counted from 1."""
+        """While this context is open, `repeat` successive requests fail, beginning with request `number`,
+        counted from 1."""
         self._set(kind, False, number + repeat - 1, repeat)
         try:
             yield self

@@ -1,4 +1,4 @@
-"""Tables that several tests need: a big one to move, and one of every kind to recover."""
+"""A large table that several tests use, and a statement that runs in a thread."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pymysql
 from harness.process import wait_until
 from harness.server import Server
 
-# About 500 incompressible bytes a row, so that even compressed files are large and many.
+# About 500 bytes a row that hardly compress, so that even compressed files are large and many.
 WIDE_ROW = "CONCAT({})".format(", ".join(f"SHA2(CONCAT(seq, 'part {part}'), 512)" for part in range(4)))
 
 
 def create_wide(server: Server, table: str, rows: int, engine: str = "InnoDB", database: str = "big") -> None:
-    """Creates `table` (id, body) with `rows` rows of some 500 bytes."""
+    """Creates `table` (id, body) with `rows` rows of about 500 bytes."""
     server.run(
         f"CREATE DATABASE IF NOT EXISTS {database}",
         f"CREATE TABLE {database}.{table} (id INT NOT NULL PRIMARY KEY, body VARCHAR(600)) ENGINE={engine}",
@@ -42,7 +42,7 @@ class Statement(threading.Thread):
             self.error = error
 
     def finished(self, timeout_s: float = 300) -> pymysql.Error | None:
-        """Waits for the end; returns the error, if any."""
+        """Waits until the statement has ended. Returns its error, or None."""
         self.join(timeout_s)
         if self.is_alive():
             raise TimeoutError(f"still running after {timeout_s} s: {self._statement}")
@@ -50,5 +50,5 @@ class Statement(threading.Thread):
 
 
 def drained(server: Server, timeout_s: float = 60) -> None:
-    """Waits until everything local has been uploaded."""
+    """Waits until all local table files are uploaded."""
     wait_until(lambda: server.counter("Atoll_upload_backlog_files") == 0, timeout_s, "the uploads to finish")

@@ -1,7 +1,8 @@
-"""A server and its bucket, stopped in one exact window between two steps, and what must hold after the next start.
+"""Stops a server in an exact window between two steps of the protocol, and checks the rows after the next
+start.
 
-A window is marked by a request: the proxy keeps it (harness.proxy.Stop), and the test kills the server there.
-docs/internals/windows.md lists the windows and their tests.
+A window is defined by a request: the proxy keeps this request (harness.proxy.Stop), and the test kills the
+server meanwhile. docs/internals/windows.md lists the windows and their tests.
 """
 
 from __future__ import annotations
@@ -22,10 +23,12 @@ from harness.proxy import Fault, Request, Stop
 from harness.server import Server
 from harness.tables import Statement
 
-# `make test-bucket` sets it: all windows, on both S3 servers. `make test` runs a few, on one.
+# `make test-bucket` sets this variable: then all windows are tested with both S3 servers. `make test` runs a
+# few, with one.
 ALL = bool(os.environ.get("ATOLL_WINDOWS_ALL"))
 STORES: list[type[ObjectStore]] = [Versitygw, Minio] if ALL else [Versitygw]
-# What is left to start from: the directory; the bucket alone; both, with another owner in between.
+# What the next start uses: the directory and the bucket; the bucket alone; both, after another server has
+# owned the bucket.
 WAYS = ("directory", "bucket", "another_owner")
 
 stores = pytest.mark.parametrize("kind", STORES)
@@ -33,11 +36,12 @@ only_in_test_bucket = pytest.mark.skipif(not ALL, reason="make test-bucket runs 
 
 
 def ways(short: str) -> pytest.MarkDecorator:
-    """Returns the mark of a test that starts again in each of WAYS; `make test` takes the one named."""
+    """Returns the mark of a test that runs with each of WAYS. `make test` runs it only with the way
+    `short`."""
     return pytest.mark.parametrize("way", WAYS if ALL else [short])
 
 
-# What a request writes, by its name in the bucket (docs/internals/formats-bucket.md, FMT-W0).
+# Patterns for the kinds of objects, by their names in the bucket (docs/internals/formats-bucket.md, FMT-W0).
 CLAIM = r"/epoch/\d{20}$"
 FIRST_ROOT = r"/root/\d{20}/0{20}$"
 ROOT = r"/root/\d{20}/(?!0{20})\d{20}$"
@@ -50,13 +54,13 @@ TOMB = r"/tomb/"
 
 
 def is_put(pattern: str) -> Callable[[Request], bool]:
-    """Returns a matcher of uploads whose name fits the pattern."""
+    """Returns a matcher of uploads whose target matches the pattern."""
     return lambda request: request.method == "PUT" and re.search(pattern, request.target) is not None
 
 
 def first_of(pattern: str, methods: tuple[str, ...] = ("PUT",)) -> Callable[[Request], bool]:
-    """Returns a matcher of the first object whose upload fits the pattern: of that upload, its repetitions, and
-    requests of the other methods for the same object."""
+    """Returns a matcher that chooses the first object whose upload matches the pattern. It matches that
+    upload, its repetitions, and requests of the other `methods` for the same object."""
     chosen: list[str] = []
     lock = threading.Lock()
 
@@ -70,7 +74,7 @@ def first_of(pattern: str, methods: tuple[str, ...] = ("PUT",)) -> Callable[[Req
 
 
 class Scene:
-    """A server whose bucket is reached through a proxy, and transactions that are noted outside.
+    """A server whose requests go through a proxy, with transactions that are noted outside of the server.
 
     Each transaction inserts its number into two tables. Half a transaction is a number that only one of them has.
     Threads: `commit` may be called by several; `sent` and `acked` are guarded by `_lock`.
@@ -95,7 +99,7 @@ class Scene:
     # ---- work ---------------------------------------------------------------------------------------
 
     def commit(self, count: int, server: Server | None = None) -> None:
-        """Commits that many transactions. Errors: pymysql.Error of the first that fails."""
+        """Commits `count` transactions. Errors: pymysql.Error of the first one that fails."""
         with (
             (server or self.server).connect("d", autocommit=False) as connection,
             connection.cursor() as cursor,
@@ -131,7 +135,8 @@ class Scene:
         return threads
 
     def rewrite(self, table: str = "a") -> Statement:
-        """Begins to write all rows of a table into a table file: files, pieces of the MANIFEST and roots follow."""
+        """Starts to copy a table, which writes new table files, pieces of the MANIFEST and roots. Does not
+        wait for the end."""
         statement = Statement(self.server, f"ALTER TABLE {table} FORCE, ALGORITHM=COPY", "d")
         statement.start()
         return statement
@@ -144,7 +149,8 @@ class Scene:
         return stop
 
     def reopen(self, way: str) -> Server:
-        """Starts again after the death of the server; requests that it had sent and that were kept are never seen."""
+        """Kills the server and starts it again in one of WAYS. The store never gets the dead server's kept
+        requests."""
         self.server.kill()
         for fault in self.proxy.clear():
             if fault.stop:
@@ -159,20 +165,23 @@ class Scene:
         return self.server.start(atoll_take_over="ON" if way == "bucket" else "OFF")
 
     def take_over(self, name: str) -> Server:
-        """Starts another server, without a directory, which takes the bucket; it does not use the proxy."""
+        """Starts another server without a data directory, which takes the bucket over. It does not use the
+        proxy."""
         return self.lab.s3_server(self.store, name, **self.options).start(atoll_take_over="ON")
 
     # ---- what must hold -------------------------------------------------------------------------------
 
     def found(self, server: Server | None = None) -> set[int]:
-        """Returns the transactions that are there. Errors: AssertionError for half of one."""
+        """Returns the numbers of the transactions in the tables. Errors: AssertionError for half a
+        transaction."""
         server = server or self.server
         rows = [{number for (number,) in server.run(f"SELECT id FROM d.{table}")} for table in "ab"]
         assert rows[0] == rows[1], f"half a transaction: {sorted(rows[0] ^ rows[1])}"
         return rows[0]
 
     def check(self, server: Server | None = None) -> None:
-        """All that was acknowledged is there, nothing that was not sent, nothing half; the bucket can be restored."""
+        """Checks that all acknowledged transactions are there, completely, and none that was not sent; and
+        that the bucket passes `atollctl verify --deep`."""
         found = self.found(server)
         assert self.acked <= found, f"lost: {sorted(self.acked - found)}"
         assert found <= self.sent, f"never sent: {sorted(found - self.sent)}"
@@ -180,7 +189,8 @@ class Scene:
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
     def check_and_go_on(self, way: str) -> None:
-        """Starts again in one of WAYS, checks, commits, and checks again after a loss of the directory."""
+        """Kills and starts the server in one of WAYS, checks, and commits. Then deletes its directory, starts
+        it again and checks."""
         self.reopen(way)
         self.check()
         self.commit(3)
@@ -195,7 +205,7 @@ class Scene:
 
 
 def stays_so(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Fails when the condition does not hold all the time."""
+    """Fails the test when the condition does not hold during all of `seconds`."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         assert condition(), what

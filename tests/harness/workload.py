@@ -1,9 +1,9 @@
-"""Mixed load of several clients, every transaction noted in a ledger before it is sent.
+"""A mixed load of several clients. Every transaction is noted in a ledger before it is sent.
 
-Tables (database `load`): `progress` carries each client's transaction number; `journal` is filled by
-autocommit inserts that carry it themselves; `accounts` and `pot` are changed together across tables;
-`notes` sees inserts, updates and deletes; `blobs` holds large values. Clients share only `pot`, so that
-they wait for each other's locks and yet each client's rows depend on that client's numbers alone.
+Tables (database `load`): `progress` has each client's last transaction number. `journal` is filled by
+autocommit inserts, whose rows have the number themselves. `accounts` and `pot` are changed in the same
+transaction. `notes` has inserts, updates and deletes, and `blobs` large values. Clients share only `pot`, so
+they wait for each other's locks, but the other rows of a client depend only on its own transactions.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ TABLES = (
 
 
 def kill_under(server: Server, clients: list) -> None:
-    """kill -9 of the server while the clients send; returns when they have noticed."""
+    """Kills the server with SIGKILL while the clients send statements. Returns when all clients have
+    ended."""
     if any(client.failure for client in clients):
-        time.sleep(3)  # a crashed server is still writing its stack into the error log
+        time.sleep(3)  # a crashed server may still be writing its stack trace to the error log
     for client in clients:
         client.server_dying.set()
     server.kill()
@@ -71,7 +72,7 @@ def create_tables(server: Server, engine: str, clients: list[str]) -> None:
 
 
 def first_state() -> dict:
-    """Returns a client's share of the tables right after create_tables()."""
+    """Returns a client's rows right after create_tables()."""
     return {
         "journal": {}, "notes": {}, "blobs": {}, "pot": dict.fromkeys(range(POTS), 0),
         "accounts": dict.fromkeys(range(ACCOUNTS_PER_CLIENT), OPENING_BALANCE),
@@ -79,9 +80,9 @@ def first_state() -> dict:
 
 
 class NotedClient(threading.Thread):
-    """One connection that sends steps, each noted in a ledger, until the server is killed under it.
+    """A client with one connection. It sends steps, each noted in a ledger, until the server is killed.
 
-    A subclass says in `_step` what one is. `failure` is any error that the kill does not explain.
+    A subclass defines the steps in `_step`. `failure` is an error that the kill does not explain.
     """
 
     def __init__(self, server: Server, ledger: ClientLedger, seed: str, database: str, **options: Any):
@@ -101,7 +102,7 @@ class NotedClient(threading.Thread):
                 while not self.server_dying.is_set():
                     self._step(cursor)
         except pymysql.Error as error:
-            # The server was killed under us: expected. Anything else is a finding.
+            # A lost connection is expected when the server is killed. Any other error is a failure.
             if not (self.server_dying.is_set() and error.args[0] in CONNECTION_LOST):
                 self.failure = error
 
@@ -141,7 +142,8 @@ class Client(NotedClient):
             self._rolled_back(cursor)
 
     def _explicit(self, number: int, changes: list[tuple[str, tuple]]) -> list[tuple[str, tuple]]:
-        """Wraps the changes and the new number into one transaction; the number's place varies."""
+        """Makes one transaction of the changes and the update of the client's number, which has a random
+        place among them."""
         changes = list(changes)
         mark = ("UPDATE progress SET number = %s WHERE client = %s", (number, self.ledger.client))
         changes.insert(self._random.randrange(len(changes) + 1), mark)
@@ -228,7 +230,7 @@ class Client(NotedClient):
         return [statement], change
 
     def _rolled_back(self, cursor) -> None:
-        """A transaction that must leave no trace."""
+        """A transaction that is rolled back and must leave no changes."""
         try:
             cursor.execute("BEGIN")
             cursor.execute("UPDATE notes SET body = 'never' WHERE client = %s", (self.ledger.client,))
@@ -254,7 +256,7 @@ def _put(table: dict, changed: dict) -> None:
 
 
 def read_number(server: Server, client: str) -> int:
-    """Returns the highest transaction number of the client that left a trace."""
+    """Returns the highest transaction number of the client that is in the tables."""
     rows = server.run(
         f"SELECT number FROM progress WHERE client = '{client}' UNION ALL "
         f"SELECT MAX(number) FROM journal WHERE client = '{client}'", database="load")  # fmt: skip
@@ -262,7 +264,7 @@ def read_number(server: Server, client: str) -> int:
 
 
 def read_state(server: Server, client: str) -> dict:
-    """Returns the client's rows in the shape of first_state(), without `pot`."""
+    """Returns the client's rows in the form of first_state(), without `pot`."""
 
     def rows(statement: str) -> list[tuple]:
         return server.run(f"{statement} WHERE client = '{client}'", database="load")
@@ -280,7 +282,7 @@ def read_pot(server: Server) -> dict[int, int]:
     return dict(server.run("SELECT id, total FROM pot", database="load"))
 
 
-# Each pair is one table read by its primary key and by a secondary index.
+# A table, columns to read by its primary key and by a secondary index, and that index.
 INDEX_PAIRS = (
     ("accounts", "SUM(balance), COUNT(*)", "by_balance"),
     ("notes", "SUM(id), SUM(version), COUNT(*)", "one_version"),
@@ -290,7 +292,7 @@ INDEX_PAIRS = (
 
 
 def index_differences(server: Server) -> list[str]:
-    """Returns where a secondary index disagrees with the primary key."""
+    """Returns descriptions of all differences between a secondary index and the primary key."""
     found = []
     for table, columns, index in INDEX_PAIRS:
         where = "balance > -999999999" if index == "by_balance" else "client >= ''"

@@ -1,6 +1,7 @@
-"""Goal:   `atollctl` says from outside what takes space, by table and index, follows what is published, and draws it on
-        a page that shows any name as text.
-Method: a real server on a directory; the page in a real browser (Debian's chromium), where there is one.
+"""Goal:   `atollctl` shows from outside of the server how much space each table and index takes, follows the
+        published objects, and draws both on a page that shows any name as text.
+Method: a real server with a directory as bucket; the page is opened in a real browser (Debian's chromium) if
+        one is installed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from harness.server import Server
 
 ROWS = 20_000
 ROOTS = 10_000
-# A name that would end an attribute, an element and a script, if it were not text.
+# A name that would end an HTML attribute, an element and a script if the page did not escape it.
 EVIL = "\"'><img src=x onerror=alert(1)></script>"
 BROWSER = shutil.which("chromium")
 
@@ -38,7 +39,7 @@ def told(server: Server, *arguments: str, behind: tuple[str, ...] = ()):
 
 @pytest.fixture
 def shop(lab) -> Server:
-    """A server with a table that has an index, and one whose name is hard to show."""
+    """A server with a table that has an index, and a table whose name must be escaped."""
     bucket = lab.home / "bucket"
     server = lab.server("shop", atoll_url=f"file://{bucket}", atoll_durability="sync")
     server.start()
@@ -159,7 +160,7 @@ def test_completion_and_man_pages_name_every_command(tmp_path: Path) -> None:
 
 @contextmanager
 def page_of(url: str) -> Iterator[str]:
-    """The address at which `atollctl ui` serves."""
+    """Starts `atollctl ui` and yields the address of its page."""
     command = [str(paths.program("atollctl")), "ui", url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
         try:
@@ -172,7 +173,8 @@ def page_of(url: str) -> Iterator[str]:
 
 
 def drawn(address: str, home: Path) -> str:
-    """The page as a browser has drawn it. A picture of it is left in `home`."""
+    """Returns the page as the browser has drawn it. With ATOLL_PICTURE, also saves a picture under that
+    name."""
     if BROWSER is None:
         pytest.skip("there is no chromium")
     flags = [
@@ -232,7 +234,7 @@ def test_the_page_works_without_a_root_and_with_ten_thousand(shop: Server, lab, 
         shutil.copy(bucket / "db.json", empty)
         bucket = empty
     else:
-        # Of an epoch that was left long ago: they are listed and not read.
+        # Fake roots of a former epoch, which are listed but never read.
         shop.start()
         shop.stop()
         former = next(iter(sorted((bucket / "root").iterdir())))

@@ -1,7 +1,8 @@
-"""Goal:   MariaDB's own ways to back a server up do what a user expects of ATOLL tables, or the restored server says
-        what it lacks and what to do.
-Method: clients move amounts between two ATOLL tables and an InnoDB table in single transactions; in what comes back
-        the sums of all three must agree. mariadb-dump, mariadb-backup, BACKUP STAGE, a copy of a stopped directory.
+"""Goal:   MariaDB's own backup tools work for ATOLL tables as a user expects, or the restored server says
+        which rows are missing and what to do.
+Method: each client transaction changes two ATOLL tables and an InnoDB table; after a restore the sums of all
+        three must agree. Tested are mariadb-dump, mariadb-backup, BACKUP STAGE and a copy of a stopped
+        directory.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ TIMEOUT_S = 60
 
 
 class Load:
-    """Clients that take amounts from a, give them to b, and note that in i; each transaction does all three."""
+    """Clients whose transactions each take an amount from table a, give it to table b, and note it in table
+    i."""
 
     def __init__(self, server: Server):
         self.server = server
@@ -77,7 +79,7 @@ def make_tables(server: Server) -> None:
 
 @pytest.fixture
 def server(lab) -> Server:
-    """A server with a binary log, a history, and the tables."""
+    """A running server with a binary log, a history, and the three tables."""
     (lab.home / "bucket").mkdir()
     made = lab.server(
         "server",
@@ -92,7 +94,7 @@ def server(lab) -> Server:
 
 
 def check_sums(server: Server) -> int:
-    """Returns how many transactions the tables have; in each of them the same ones."""
+    """Checks that all three tables have the same transactions, and returns how many."""
     taken, given, noted = (server.value(f"SELECT SUM(amount) FROM shop.{table}") for table in TABLES)
     assert -taken == given == noted, (taken, given, noted)
     return int(noted)
@@ -144,7 +146,7 @@ def test_a_restored_backup_says_how_to_get_its_atoll_tables(lab, server: Server)
     assert "2 ATOLL tables, shop/" in other.log() and "have no rows here" in other.log()
     assert f"atollctl restore URL --gtid {gtid} --to NEWURL" in other.log()
 
-    # The way that the message shows.
+    # Do what the message advises.
     other.stop()
     restored = f"file://{lab.home}/bucket/restored"
     ran = atollctl(server, "restore", behind=("--gtid", gtid, "--to", restored))
@@ -192,12 +194,13 @@ def test_backup_stages_hold_commits_and_definitions(server: Server) -> None:
 
 
 def test_a_snapshot_of_the_file_system_is_a_crash(lab) -> None:
-    """With the bucket in the data directory, or on the same file system, one moment of all files is a whole server."""
+    """If the bucket is in the data directory, or on the same file system, a snapshot of all files at one
+    moment is a complete server, as after a crash."""
     server = lab.server("server", log_bin="bin", server_id=1).start()
     make_tables(server)
     other = lab.server("other", log_bin="bin", server_id=2)
     with Load(server) as load:
-        os.kill(server.pid, signal.SIGSTOP)  # as a snapshot of the file system has all files at one moment
+        os.kill(server.pid, signal.SIGSTOP)  # so that the copy has all files at one moment
         committed = load.commits
         shutil.copytree(server.data, other.data)
         os.kill(server.pid, signal.SIGCONT)

@@ -1,7 +1,8 @@
-"""Goal:   every acknowledged commit is in the log once, in the order of the binary log, with the GTID, position and
-        time that a restore to one transaction needs: of several sessions, of each kind of commit, on a replica
-        without a binary log, after kill -9.
-Method: what atollctl reads in the bucket is compared with what the clients were told and with the binary log's text.
+"""Goal:   every acknowledged commit is in the log exactly once, in the order of the binary log, with the
+        GTID, position and time that a restore to one transaction needs. This holds for several sessions, each
+        kind of commit, a replica without a binary log, and after kill -9.
+Method: the commits that atollctl reads in the bucket are compared with the GTIDs that the clients got, and
+        with the text of the binary log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def start(lab, name: str = "server", /, **options):
 
 
 def commits(server) -> list[dict]:
-    """What a restore from the bucket would replay."""
+    """The commits that a restore from the bucket would replay."""
     command = [str(paths.program("atollctl")), "--json", "commits", str(server.options["atoll_url"])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -52,10 +53,11 @@ def gtids_of(found: list[dict]) -> list[str]:
 
 
 def binary_log(server) -> dict[str, tuple[int, int]]:
-    """The GTIDs in the order of the binary log, with file number and end of each event group."""
+    """Returns the GTIDs in the order of the binary log, with file number and end position of each event
+    group."""
     groups: dict[str, tuple[int, int]] = {}
     for path in sorted(server.data.glob("binlog.[0-9]*")):
-        # A server that was killed while it began a file has left an empty one.
+        # The exit status is ignored, because a killed server may have left an empty file.
         done = subprocess.run(
             [paths.program("mariadb-binlog"), str(path)], capture_output=True, text=True, check=False
         )
@@ -71,7 +73,7 @@ def binary_log(server) -> dict[str, tuple[int, int]]:
 
 
 class Client(threading.Thread):
-    """Commits until the server is gone; notes what it was told."""
+    """Commits until the server has died, and notes the GTIDs of acknowledged commits."""
 
     def __init__(self, server, number: int, rows: int = 1):
         super().__init__()
@@ -92,7 +94,8 @@ class Client(threading.Thread):
 
 
 def commit_until_killed(server, rows: int = 1) -> list[str]:
-    """Inserts of `rows` rows each, one to three to a commit. Returns what the clients were told."""
+    """Lets clients commit until KILL_AFTER commits, then kills the server. A commit has one to three inserts
+    of `rows` rows. Returns the GTIDs of all acknowledged commits."""
     clients = [Client(server, number, rows) for number in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -104,7 +107,7 @@ def commit_until_killed(server, rows: int = 1) -> list[str]:
 
 
 def expect_as_in(logged: dict[str, tuple[int, int]], found: list[dict]) -> None:
-    """The commits with GTIDs are in the binary log's order, with its positions."""
+    """Checks that the commits with GTIDs are in the order of the binary log, and have its positions."""
     gtids = gtids_of(found)
     assert gtids == [gtid for gtid in logged if gtid in set(gtids)]
     for commit in found:
@@ -133,10 +136,10 @@ def test_commits_of_several_sessions_after_kill_9(lab):
 
 
 def test_groups_without_a_binary_log(lab):
-    """RocksDB writes these as groups; each commit keeps its mark."""
+    """RocksDB writes several commits as one group, and each commit must keep its mark."""
     server = start(lab, skip_log_bin=None)
     before = len(commits(server))
-    # Commits of one row are so short that they seldom meet.
+    # Commits of one row are too short to come into the same group often.
     acknowledged = commit_until_killed(server, rows=200)
     found = commits(server)[before:]
     assert not gtids_of(found)
@@ -148,7 +151,8 @@ def test_groups_without_a_binary_log(lab):
 
 
 def run_kinds_of_commits(server) -> tuple[list[str], int]:
-    """One commit of each kind. Returns the GTIDs of those that are logged, and how many are not."""
+    """Runs one commit of each kind. Returns the GTIDs of those that are in the binary log, and the number of
+    the others."""
     connection, other = server.connect("d"), server.connect("d")
     cursor, second = connection.cursor(), other.cursor()
     told = []
@@ -221,7 +225,7 @@ def test_a_commit_that_recovery_decides_says_so(lab):
     writer.join()
     assert len(commits(server)) == before
     server.start()
-    server.run("INSERT INTO d.t (v) VALUES (2)")  # waits for what is in front of it
+    server.run("INSERT INTO d.t (v) VALUES (2)")  # waits until all earlier log is in the bucket
     recovered = [commit for commit in commits(server) if commit["is_recovered"]]
     assert [gtid_of(commit) for commit in recovered] == [None]
     assert server.value("SELECT COUNT(*) FROM d.t") == 2
@@ -271,7 +275,8 @@ def newest_root(server) -> dict:
 
 
 def test_roots_say_how_far_the_commits_go(lab):
-    """Of each domain the last one, also after a restart, a crash and the loss of the directory."""
+    """A root has the last GTID of each domain, also after a restart, a crash and the loss of the
+    directory."""
     server = start(lab, log_bin="binlog", server_id=7)
     last = server.run(
         "INSERT INTO t (v) VALUES (1)",

@@ -1,7 +1,8 @@
-"""Goal:   a snapshot keeps the tables as they were, and a clone of it is a database of its own: it reads the old rows,
-        whatever its parent drops, rewrites and collects, and neither of the two harms the other, also over kill -9.
-Method: real servers on a directory and on an S3 server; digests of the tables are compared with those before the
-        snapshot.
+"""Goal:   a snapshot keeps the tables as they were, and a clone of it is an independent database. The clone
+        reads the old rows whatever its parent drops, rewrites and collects. Parent and clone do not harm each
+        other, even with kill -9.
+Method: real servers with a directory and with an S3 server; digests of the tables are compared with those
+        before the snapshot.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from harness.process import wait_until
 from harness.server import Server
 
 ROWS = 20_000
-# Ten seconds for a tomb, a minute of grace, and a search.
+# Ten seconds to gather keys for a tomb, a minute of grace time, and a search for unneeded objects.
 COLLECTED_WITHIN_S = 150
 
 
 def told(server: Server, *arguments: str, behind: tuple[str, ...] = ()):
-    """What atollctl says as JSON; it must be content."""
+    """Runs atollctl, which must succeed, and returns its JSON output."""
     ran = atollctl(server, "--json", *arguments, behind=behind)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(ran.stdout) if ran.stdout.startswith(("{", "[")) else None
@@ -41,7 +42,7 @@ def fill(server: Server) -> None:
 
 
 def change(server: Server, round_: int) -> None:
-    """Rewrites everything, so that the former table files are superfluous."""
+    """Rewrites all tables, so that the server does not need the former table files any more."""
     server.run(
         "DROP TABLE IF EXISTS shop.gone",
         f"DELETE FROM shop.orders WHERE id % 7 = {round_}",
@@ -61,9 +62,9 @@ def collected(server: Server) -> None:
 
 
 def kept_alone(server: Server) -> dict:
-    """Waits until the only pin keeps what the server does not need any more, and returns it.
+    """Waits until the only pin keeps objects that nothing else needs, and returns this pin.
 
-    RocksDB gives files up a moment after the statement, and the next root says so.
+    It has to wait because RocksDB drops files shortly after a statement, and the next root shows that.
     """
 
     def found() -> list[dict]:
@@ -158,7 +159,7 @@ def test_a_restore_in_place_undoes_a_mistake_and_is_undone(make_server: MakeServ
     done = told(server, "restore", behind=("--snapshot", "before ☂", "--keep", "mistake", "--yes"))
     assert done["kept"]["name"] == "mistake"
 
-    server.start()  # its directory is that of the present
+    server.start()  # the local directory still has the state before the restore
     assert database_digests(server, "shop") == before
     server.run("INSERT INTO shop.gone VALUES (-1, 'after the restore')")
     expect_sound(server)

@@ -1,7 +1,8 @@
-"""Goal:   within atoll_history_retention the database can be restored to its state after any transaction, by its moment
-        or its GTID, in a clone and in place: exactly the transactions up to it; beyond it is refused.
-Method: clients that move money between accounts and note, outside, each commit that was acknowledged with its GTID;
-        moments are drawn at random, restored, and every row compared with the ledger.
+"""Goal:   within atoll_history_retention the database can be restored to its state after any transaction,
+        given by time or GTID, as a clone and in place, with exactly the transactions up to it. Older states
+        are refused.
+Method: clients move money between accounts, and note each acknowledged commit with its GTID outside of the
+        server. Random moments are restored, and every row is compared with the notes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ HISTORY = {"atoll_durability": "sync", "atoll_history_retention": 3600, "log_bin
 
 @pytest.fixture(params=["file", pytest.param("versitygw", marks=only_in_test_bucket)])
 def make_server(lab, request) -> MakeServer:
-    """Makes servers, not started, each with a database of its own name in one bucket, and with a history."""
+    """Returns a function that makes servers with a history, without starting them. The server's name is the
+    prefix of its database."""
     return server_maker(lab, request.param, **HISTORY)
 
 
@@ -40,7 +42,8 @@ def draw() -> random.Random:
 
 
 class Client(threading.Thread):
-    """Moves money until it is told to stop. Each transaction also leaves a row, and a GTID of its own in the list."""
+    """Moves money between accounts until stop() is called. Each transaction also inserts a row, and its GTID
+    is noted in `committed`."""
 
     def __init__(self, server: Server, number: int, seed: int):
         super().__init__()
@@ -84,7 +87,8 @@ def set_up(server: Server) -> None:
 
 
 def work(server: Server, draw: random.Random) -> list[tuple[str, int, int, int]]:
-    """All transactions in the order of their GTIDs. Tables are flushed and rewritten meanwhile."""
+    """Runs the clients, and flushes and rewrites tables meanwhile. Returns all transactions in the order of
+    their GTIDs."""
     clients = [Client(server, number, draw.random()) for number in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -105,7 +109,7 @@ def told(server: Server, *arguments: str, behind: tuple[str, ...] = ()):
 
 
 def expect_state(server: Server, committed: list[tuple[str, int, int, int]], what: str) -> None:
-    """The accounts are as after exactly these transactions."""
+    """Checks that the accounts are in the state after exactly these transactions."""
     balances = dict.fromkeys(range(ACCOUNTS), 1000)
     for _, source, target, amount in committed:
         balances[source] -= amount
@@ -136,7 +140,7 @@ def test_any_transaction_can_be_had_again(make_server: MakeServer, draw: random.
         child.start()
         expect_state(child, committed[: wanted + 1], f"behind {gtid}, {wanted + 1} of {len(committed)}")
         child.stop()
-        # The same by its time, a moment before the next.
+        # The same transaction, given by its commit time.
         plan = told(bank, "restore", behind=("--dry-run", "--gtid", gtid))
         again = make_server(f"again{round_}")
         made = told(bank, "clone", behind=(place(again), "--at", utc(plan["commit_us"])))
@@ -152,7 +156,7 @@ def test_any_transaction_can_be_had_again(make_server: MakeServer, draw: random.
     expect_state(bank, committed[: wanted + 1], f"in place, behind {gtid}")
     bank.run("INSERT INTO bank.moved (client, body) VALUES (99, 'after the restore')")
     bank.stop()
-    # Of the history that was left.
+    # The history behind the restored moment can still be restored.
     later = draw.randrange(wanted, len(committed))
     told(bank, "restore", behind=("--gtid", committed[later][0], "--yes"))
     bank.start()

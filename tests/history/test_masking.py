@@ -1,6 +1,8 @@
-"""Goal:   the rows of a clone are masked before anybody else sees them, whatever happens meanwhile (rule MASK-1).
-Method: real servers; a client asks for rows from the first moment on, and whatever it gets must be masked. The
-        statements fail, the server is killed while they run, and the file is given to a database that is no clone.
+"""Goal:   no session can read a clone's rows before they are masked, whatever happens meanwhile (rule
+        MASK-1).
+Method: real servers. A client reads rows from the first moment on, and all rows that it gets must be masked.
+        In other tests the masking statements fail, the server is killed while they run, or the file is given
+        to a database that is no clone.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def parent(make_server: MakeServer) -> Server:
 
 @pytest.fixture
 def child(parent: Server, make_server: MakeServer) -> Server:
-    """A clone of the parent, not started."""
+    """A server for a clone of the parent, not started."""
     made = make_server("child")
     clone(parent, made)
     return made
@@ -84,7 +86,7 @@ def test_nobody_sees_a_row_that_is_not_masked(child: Server, tmp_path: Path) -> 
     assert child.value("SELECT COUNT(*) FROM shop.people") == ROWS
     assert child.run("CHECK TABLE shop.people")[-1][-1] == "OK"
 
-    # Once is enough: what is written now stays.
+    # The clone is masked only once: rows that are written later stay as they are.
     child.run("INSERT INTO shop.people VALUES (0, 'tester@real')")
     child.restart(atoll_mask_file=path)
     assert child.value(SECRETS) == 1
@@ -130,7 +132,8 @@ def test_a_kill_between_two_statements_shows_nothing(child: Server, tmp_path: Pa
 
 
 def test_a_session_that_was_there_first_is_kept_out(child: Server, tmp_path: Path) -> None:
-    """A TABLE that the masking session has opened goes into the server's cache, where others find it."""
+    """The tables that the masking session opens go into the server's table cache, from which other sessions
+    take them."""
     path = mask_file(
         tmp_path, "SELECT COUNT(*) FROM shop.people", "SELECT SLEEP(2)", "UPDATE shop.people SET mail = ''"
     )
@@ -186,7 +189,7 @@ def test_a_database_that_is_no_clone_is_not_changed(parent: Server, tmp_path: Pa
     parent.restart(atoll_history_retention=86400, atoll_mask_file=path)
     wait_until(lambda: "is no clone" in refusal(parent, SECRETS), 60, "nothing is said")
     parent.run("SET GLOBAL atoll_history_max_bytes = 1 << 40")
-    time.sleep(2)  # what a SET gives up goes at once
+    time.sleep(2)  # history that a SET gives up would be deleted at once
     parent.restart(atoll_history_retention=86400)
     assert parent.value(SECRETS) == ROWS
     parent.run("DELETE FROM shop.people", f"SELECT ATOLL_MOUNT('shop', 'past', '{moment}')")

@@ -1,7 +1,7 @@
-"""Goal:   ATOLL_MOUNT shows any moment of the history, exactly; a mount stays whole whatever the server rewrites, drops
-        and collects meanwhile, and a kill -9 leaves nothing of it.
-Method: real servers on a directory and on an S3 server; sums of the tables, noted at moments, are compared with those
-        in mounts of these moments.
+"""Goal:   ATOLL_MOUNT shows exactly the state at any moment of the history. A mount stays complete whatever
+        the server rewrites, drops and collects meanwhile, and kill -9 leaves nothing of it behind.
+Method: real servers with a directory and with an S3 server. Sums of the tables are noted at several moments,
+        and compared with those in mounts of these moments.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ COLLECTED_WITHIN_S = 150
 
 @pytest.fixture(params=["file", "versitygw"])
 def server(lab, request) -> Server:
-    """A server with a history, started."""
+    """A running server with a history."""
     return server_maker(lab, request.param, **HISTORY)("server").start()
 
 
 def change(server: Server, round_: int) -> tuple[tuple[int, ...], str]:
-    """Changes everything. Returns the sums, and a moment at which they held."""
+    """Changes the table in several ways. Returns its sums, and a moment at which it had these sums."""
     server.run(
         f"INSERT INTO shop.orders SELECT {round_} * 10000 + seq, seq, MD5(seq + {round_}) FROM mysql.seq_1_to_2000",
         f"DELETE FROM shop.orders WHERE id % 5 = {round_}",
@@ -74,7 +74,8 @@ def test_every_moment_can_be_mounted(server: Server) -> None:
     def has_no_mount() -> bool:
         return not server.run("SELECT * FROM information_schema.atoll_snapshots WHERE kind = 'mount'")
 
-    # The collector looks for what is superfluous when something is.
+    # These statements leave unneeded files, so the collector starts to search, and also finds pins of lost
+    # mounts.
     server.run("CREATE TABLE shop.t (a INT) ENGINE=ATOLL", "ALTER TABLE shop.t ENGINE=ATOLL, FORCE")
     wait_until(has_no_mount, COLLECTED_WITHIN_S, "pins of mounts are left")
     server.stop()

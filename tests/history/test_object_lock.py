@@ -1,7 +1,7 @@
-"""Goal:   what `atollctl snapshot protect --object-lock` locks is deleted for nobody, and is all that a clone of the
-        snapshot needs; a bucket without object lock says so.
-Method: an intruder with all rights deletes every version that the store gives up, and hides the others behind delete
-        markers and newer versions; these are deleted, and the snapshot is cloned.
+"""Goal:   nobody can delete the objects that `atollctl snapshot protect --object-lock` locks, and they are
+        all that a clone of the snapshot needs. With a bucket without object lock, the command says so.
+Method: an attacker with all permissions deletes every version that is not locked, and hides the locked ones
+        behind delete markers and newer versions. Then the test deletes these and clones the snapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def locking(mode: str, until: str) -> tuple[str, ...]:
 
 
 def lock(server: Server, mode: str, until: str) -> int:
-    """Protects the snapshot `audit`; returns how many objects the store has locked."""
+    """Protects the snapshot `audit`. Returns how many objects the store has locked."""
     return told(server, "snapshot", "protect", behind=locking(mode, until))["locked_objects"]
 
 
@@ -37,7 +37,7 @@ def locked_bucket(store: ObjectStore) -> S3Client:
 
 
 def attack(bucket: S3Client) -> set[ObjectVersion]:
-    """Deletes every version that the store gives up, and hides the others; returns these."""
+    """Deletes every version that is not locked, and hides the others. Returns the locked versions."""
     kept = {version for version in bucket.versions() if not bucket.gives_up(version)}
     for number, key in enumerate(sorted({version.key for version in kept})):
         bucket.delete(key)
@@ -47,7 +47,7 @@ def attack(bucket: S3Client) -> set[ObjectVersion]:
 
 
 def uncover(bucket: S3Client, kept: set[ObjectVersion]) -> None:
-    """As docs/operations.md says."""
+    """Makes the locked versions visible again, as docs/operations.md says."""
     for version in set(bucket.versions()) - kept:
         assert bucket.gives_up(version), version
 
@@ -91,7 +91,7 @@ def test_a_locked_snapshot_of_a_clone_keeps_what_its_parent_has(lab) -> None:
     child.run("UPDATE shop.orders SET body = 'changed in the clone' WHERE id = 7")
     before = database_digests(child, "shop")
     child.run("SELECT ATOLL_SNAPSHOT('audit')")
-    for _ in range(2):  # again, until a moment later
+    for _ in range(2):  # the second time with a slightly later date
         lock(child, "governance", in_an_hour())
     child.stop()
 

@@ -1,8 +1,9 @@
-"""Goal:   whatever is done with a database's past, in any order and with kills and outages in between, every table,
-        snapshot, mount, clone and restored state has exactly the rows it must have, and the buckets have all they
-        need and no more.
-Method: random steps (the seed is printed) on a server and its clones; digests of all tables are remembered for each
-        present and each snapshot, and compared. `make test-history ROUNDS=1000` takes more steps.
+"""Goal:   after operations on a database's past in any order, with kills and outages in between, every table,
+        snapshot, mount, clone and restored state has exactly the right rows, and the buckets have all needed
+        objects and no others.
+Method: random steps (the seed is printed) on a server and its clones. The digests of all tables are
+        remembered for the present state of each database and for each snapshot, and compared. `make
+        test-history ROUNDS=1000` takes more steps.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ ROWS = 300
 CHILDREN_MAX = 2
 SNAPSHOTS_MAX = 8
 OUTAGE_S = 1.0
-# Two tombs one after the other: ten seconds to gather keys and a minute of grace each, with room.
+# Two tombs in succession; each takes ten seconds to gather keys and a minute of grace time. The limit
+# has room to spare.
 COLLECTED_WITHIN_S = 240
 
 Digests = dict[str, object]
 
 
 class Database:
-    """A server, and what must be in it."""
+    """A server, with the expected digests of its present tables and of its snapshots."""
 
     def __init__(self, name: str, server: Server):
         self.name = name
@@ -55,7 +57,7 @@ class Database:
 
 
 class World:
-    """The databases, and the steps."""
+    """All databases of a test, and the steps that change them."""
 
     def __init__(self, lab: Lab, kind: str, dice: random.Random):
         self.dice = dice
@@ -88,7 +90,7 @@ class World:
         return f"{kind}{self.count}"
 
     def create(self, db: Database, number: int) -> None:
-        # With the option a table has a family of its own.
+        # A table with COMPRESSION has a column family of its own.
         compressed = self.dice.choice(["", " COMPRESSION=zstd"])
         partitioned = self.dice.choice(["", "", " PARTITION BY HASH (id) PARTITIONS 3"])
         name = f"shop.t{number}"
@@ -98,7 +100,7 @@ class World:
             f"INSERT INTO {name} SELECT seq, seq % 17, MD5(seq + {number}) FROM mysql.seq_1_to_{ROWS}",
         )
 
-    # ---- Steps: each returns what it did, and leaves `present` right ----
+    # ---- Steps: each returns its name, and updates `present` ----
 
     def change(self, db: Database) -> str:
         table = self.dice.choice(sorted(db.present))
@@ -146,8 +148,8 @@ class World:
             return self.drop_snapshot(db)
         name = self.new("s")
         if self.dice.random() < 0.3:
-            # The snapshot has what is in the bucket. After a kill the server may upload a change later that no
-            # client was told of, so the test waits for the log first.
+            # The snapshot has the state of the bucket. After a kill, the server may later upload a change
+            # that was not acknowledged to any client. So the test waits for the log first.
             wait_until(
                 lambda: db.server.counter("Atoll_wal_lag_bytes") == 0, 60, "the log does not reach the bucket"
             )
@@ -170,7 +172,7 @@ class World:
         return "mount"
 
     def check_snapshot(self, db: Database, name: str) -> None:
-        """Mounts the snapshot and looks at all its tables."""
+        """Mounts the snapshot and compares all its tables."""
         schema = self.new("m")
         db.server.run(f"SELECT ATOLL_MOUNT('shop', '{schema}', '{name}')")
         assert database_digests(db.server, schema) == db.snapshots[name], f"{db.name}: {name}"
@@ -195,7 +197,8 @@ class World:
         return "clone"
 
     def end_child(self, _: Database) -> str:
-        """Its server ends for good; the parent's files that it reads stay, as its pin does."""
+        """Stops the server of a clone for good. The clone's pin stays, and so do the parent's files that it
+        reads."""
         if self.children:
             self.children.pop(self.dice.randrange(len(self.children))).server.stop()
         return "end clone"
@@ -226,7 +229,8 @@ class World:
         return "lose disk"
 
     def kill_within(self, db: Database) -> str:
-        """A kill while something is made: it is there, whole, or it is not."""
+        """Kills the server while it makes a snapshot or a table clone, which must then exist completely or
+        not at all."""
         snapshot, clone = self.new("s"), self.new("c")
         source = self.dice.choice(sorted(db.present))
         statement = self.dice.choice(
@@ -261,7 +265,7 @@ class World:
         return "kill within"
 
     def outage(self, db: Database) -> str:
-        """The S3 server is away for a moment: a statement waits, or fails and has done nothing."""
+        """The S3 server does not answer for OUTAGE_S, while a statement changes rows."""
         if self.proxy is None:
             return self.change(db)
         self.proxy.down()
@@ -323,7 +327,7 @@ class World:
         for db in [self.main, *self.children]:
             for name in sorted(db.snapshots):
                 db.server.run(f"SELECT ATOLL_DROP_SNAPSHOT('{name}')")
-            db.server.restart()  # the new owner searches its bucket
+            db.server.restart()  # a new owner searches its bucket for unneeded objects
 
             def is_clean(db: Database = db) -> bool:
                 plan = told(db.server, "gc")

@@ -1,6 +1,8 @@
-"""Goal:   `atollctl diff --rows` counts exactly the rows that two states differ by, whatever was flushed, compacted,
-        moved, rebuilt or renamed between them, reads only keys of files that differ, and leaves nothing behind.
-Method: real servers on a directory and on an S3 server; random changes beside a model of the rows, with printed seeds.
+"""Goal:   `atollctl diff --rows` counts exactly the rows that differ between two states, even if tables were
+        flushed, compacted, moved, rebuilt or renamed in between. It reads only keys of files that differ, and
+        leaves no files behind.
+Method: real servers with a directory and with an S3 server; random changes are made to a table and to a model
+        of its rows. Seeds are printed.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ def expected(before: Rows, after: Rows) -> Counts:
 
 
 def change(server: Server, rows: Rows, chance: random.Random) -> Rows:
-    """Some rows more, some fewer, some changed, some changed and changed back; some of it rewritten."""
+    """Inserts, deletes and changes random rows, changes some back, and may rewrite the table. Returns the new
+    rows."""
     rows = dict(rows)
     statements = []
     for _ in range(chance.randint(1, 40)):
@@ -157,7 +160,8 @@ def test_what_happened_to_tables_is_told_beside_their_rows(server: Server) -> No
 
 
 def test_few_changes_of_a_large_table_read_few_keys(server: Server) -> None:
-    """The contract of costs: keys of files that differ, not of the table."""
+    """The cost contract: the number of keys read depends on the files that differ, not on the size of the
+    table."""
     server.run(
         "CREATE TABLE shop.t (id INT PRIMARY KEY, b VARCHAR(100)) ENGINE=ATOLL COMPRESSION=lz4",
         "INSERT INTO shop.t SELECT seq, MD5(seq) FROM mysql.seq_1_to_100000",
@@ -224,7 +228,7 @@ def test_bad_states_and_an_interrupt_leave_nothing(lab) -> None:
             assert program.wait(30) != 0
             if command is alone:
                 assert "interrupted" in program.stderr.read().lower()
-        # What atollctl had started ends with it.
+        # The program that atollctl has started ends with atollctl.
         wait_until(
             lambda: pins() == [] and list(scratch.iterdir()) == [], 30, f"nothing is left: {signal_sent}"
         )

@@ -1,7 +1,9 @@
-"""Goal:   ATOLL_CLONE_TABLE copies no rows; clone and source stay whole whatever happens to the other, through kill -9
-        at any moment of the cloning, restarts, a restore from the bucket alone, and the collector.
-Method: real servers on a directory and on an S3 server. One connection clones in a loop while the server is killed
-        at random (the seed is printed); every table that is there afterwards must have the rows of its source.
+"""Goal:   ATOLL_CLONE_TABLE copies no rows. Clone and source stay complete whatever happens to the other one:
+        kill -9 at any moment of the cloning, restarts, a restore from the bucket alone, and runs of the
+        collector.
+Method: real servers with a directory and with an S3 server. One connection clones in a loop while the server
+        is killed at a random time (the seed is printed). Every table that exists afterwards must have the
+        rows of its source.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ COLLECTED_WITHIN_S = 60
 
 @pytest.fixture(params=["file", "versitygw"])
 def server(lab, request) -> Server:
-    """A server with the table d.t in a family of its own, started."""
+    """A running server with the table d.t in a column family of its own."""
     made = server_maker(lab, request.param, atoll_durability="async")("server").start()
     made.run(
         "CREATE DATABASE d",
@@ -37,7 +39,8 @@ def server(lab, request) -> Server:
 
 
 def check_bucket(server: Server) -> None:
-    """The server stops; every object that a restore needs is in the bucket and whole; the server starts again."""
+    """Stops the server, checks that every object that a restore needs is in the bucket and undamaged, and
+    starts the server again."""
     server.stop()
     verified = atollctl(server, "verify", "--deep")
     assert verified.returncode == 0, verified.stdout + verified.stderr
@@ -53,7 +56,7 @@ def test_a_clone_copies_no_rows(server: Server) -> None:
     print(f"cloned {ROWS} rows in {time.monotonic() - begin:.3f} s")
     assert server.run(SUMS.format("t2")) == server.run(SUMS.format("t"))
     assert server.counter("Atoll_files") > files
-    # What goes up is the root, the MANIFEST and the log.
+    # Only the root, the MANIFEST and the log are uploaded.
     assert server.counter("Atoll_bytes_uploaded") - uploaded < 100_000
 
 

@@ -1,7 +1,7 @@
-"""Goal:   ALTER without a copy gives the table that a copy would have given.
-Method: seeded random ALTERs, most of them instant, between random DML; an InnoDB table takes the same
-        statements. Rows, definition and error codes are compared after each step; now and then the server is
-        killed.
+"""Goal:   an ALTER without a copy makes the same table as one with a copy.
+Method: seeded random ALTERs, most of them instant, between random DML. An InnoDB table gets the same
+        statements. Rows, definition and error codes are compared after each step. The server is killed every
+        KILL_EVERY steps.
 
 ATOLL_ALTER_STEPS changes the number of steps, ATOLL_ALTER_SEED repeats a run.
 """
@@ -20,7 +20,7 @@ SEED = int(os.environ.get("ATOLL_ALTER_SEED", str(random.randrange(1 << 30))))
 COLUMNS_MAX = 12
 KILL_EVERY = 40
 
-# Type, some values as SQL. The first value is also the usual default.
+# Type -> some values as SQL. The first value is also the usual default.
 TYPES = {
     "TINYINT": ["1", "-128", "127"],
     "INT": ["7", "-2147483648", "0"],
@@ -67,7 +67,8 @@ class Column:
 
 
 class Model:
-    """What the statements are chosen from; the InnoDB table is the judge."""
+    """A model of the columns and indexes, from which statements are chosen. The expected results come from
+    the InnoDB table."""
 
     def __init__(self, generator: random.Random):
         self.random = generator
@@ -84,7 +85,7 @@ class Model:
         return [column for column in self.columns if not column.virtual]
 
     def free(self) -> list[Column]:
-        """Stored columns that no index and no virtual column uses."""
+        """The stored columns that are used by no index and no virtual column."""
         used = set(self.indexes.values()) | {c.virtual.split(" ")[0] for c in self.columns if c.virtual}
         return [column for column in self.stored() if column.name not in used]
 
@@ -105,7 +106,7 @@ class Model:
 
 
 class Alter:
-    """One ALTER: its clauses, whether it must be instant, and what it does to the model."""
+    """A random ALTER: its clauses, whether it must be instant, and the columns and indexes after it."""
 
     def __init__(self, model: Model):
         self.model = model
@@ -209,7 +210,8 @@ class Alter:
 
 
 def both(server: Server, statement: str, atoll_suffix: str = "") -> int:
-    """Runs the statement ({} is the table) on both tables; returns the error code they agree on, 0 for none."""
+    """Runs the statement ({} is the table) on both tables. Returns the error code, which must be the same for
+    both; 0 for success."""
     codes = []
     for table, suffix in (("i", ""), ("a", atoll_suffix)):
         try:
@@ -222,7 +224,7 @@ def both(server: Server, statement: str, atoll_suffix: str = "") -> int:
 
 
 def change_rows(server: Server, model: Model) -> str:
-    """Chooses a statement that changes rows."""
+    """Returns a random statement that changes rows."""
     choice = model.random.randrange(5)
     columns = model.stored()
     chosen = model.random.sample(columns, model.random.randrange(len(columns) + 1)) if columns else []
@@ -259,7 +261,7 @@ def compare(server: Server, indexes: dict[str, str]) -> None:
 
 
 def step(server: Server, model: Model, number: int) -> str:
-    """Does one step; returns what was done."""
+    """Takes one step on both tables. Returns its statement."""
     if number % 3 != 0:
         statement = change_rows(server, model)
         both(server, statement)

@@ -1,6 +1,7 @@
-"""Goal:   CHECK TABLE names what is damaged, and only that: other trouble and other writers are no corruption.
-Method: change entries of a stopped server (tests/sql/edit_entries.cc), flip bytes of table files, take the bucket
-        away, write while CHECK runs.
+"""Goal:   CHECK TABLE names each damaged row, entry or file. It does not report other failures or concurrent
+        writes as corruption.
+Method: change entries of a stopped server (tests/sql/edit_entries.cc), flip bytes of table files, make the
+        bucket unreachable, and write while CHECK runs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ TABLE = (
 
 
 def check(server: Server, table: str = "d.t", option: str = "EXTENDED") -> tuple[str, str]:
-    """Returns CHECK TABLE's verdict and its messages."""
+    """Runs CHECK TABLE. Returns its verdict and its messages."""
     rows = server.run(f"CHECK TABLE {table} {option}")
     return rows[-1][3], "\n".join(row[3] for row in rows[:-1])
 
@@ -54,7 +55,7 @@ class Damaged:
         self.server.run(*TABLE)
 
     def entries_of(self, index: str) -> dict[str, str]:
-        """Returns keys and values of an index in hex, by key; the server is stopped."""
+        """Stops the server. Returns the entries of an index: key -> value, both in hexadecimal digits."""
         place = "table_schema = 'd' AND table_name = 't'"
         family, prefix = self.server.run(
             f"SELECT family_id, key_prefix FROM information_schema.atoll_tables WHERE {place}"
@@ -77,7 +78,7 @@ class Damaged:
     def verdict(self, verb: str, key: str, *value: str) -> tuple[str, str]:
         self.edit(verb, self.family, key, *value)
         self.server.start()
-        # Both ways compare entries.
+        # CHECK TABLE without EXTENDED compares entries, too, so it must have the same verdict.
         assert check(self.server, option="")[0] == check(self.server)[0]
         return check(self.server)
 
@@ -99,7 +100,8 @@ def test_a_removed_entry_is_named_with_its_row(damaged, index):
 
 
 def test_a_removed_entry_is_missed_from_outside(damaged):
-    """`verify --restore` proves what can be told without MariaDB: an index has as many entries as there are rows."""
+    """`verify --restore --rows` finds a missing entry without MariaDB: each index must have as many entries
+    as the table has rows."""
 
     def verified():
         ran = atollctl(damaged.server, "--json", "verify", "--restore", "--rows")
@@ -120,7 +122,7 @@ def test_an_extra_entry_of_a_row_that_exists_is_named(damaged, index):
     key, other = [
         key for key in entries if key.endswith((f"{0x80000000 + 77:08X}", f"{0x80000000 + 78:08X}"))
     ]
-    extra = key[:-8] + other[-8:]  # the values of one row with the primary key of another
+    extra = key[:-8] + other[-8:]  # the entry of one row, but with the primary key of another row
     verdict, said = damaged.verdict("put", extra, entries[key])
     assert verdict == "Corrupt"
     row = int(other[-8:], 16) - 0x80000000
@@ -137,7 +139,8 @@ def test_an_entry_of_no_row_is_named(damaged):
 
 
 def test_a_changed_value_is_named(damaged):
-    """The value is what gives a covering read the text as it was: name 77 would come back in other letters."""
+    """The entry's value has the original text for covering reads. If it is changed, name 77 is returned with
+    other letters."""
     entries = damaged.entries_of("by_name")
     key = next(key for key in entries if key.endswith(f"{0x80000000 + 77:08X}"))
     assert bytes.fromhex(entries[key]).endswith(b"Name 77")
@@ -179,7 +182,8 @@ def test_a_damaged_row_is_named(damaged):
 
 
 def flip_a_byte(path: Path) -> None:
-    """In the middle of the file, which is data. Not through the name only: the server may have it open."""
+    """Flips a bit in the middle of the file, which is data. Writes to the same inode, because the server may
+    have the file open."""
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2)
         byte = file.read(1)
@@ -188,14 +192,15 @@ def flip_a_byte(path: Path) -> None:
 
 
 def create_compacted(server: Server) -> None:
-    """Creates table big.wide and waits for its move to a column family of its own, which changes its files."""
+    """Creates and compacts table big.wide. Before that it waits until the table has moved to a column family
+    of its own, because the move changes its files."""
     create_wide(server, "wide", 20_000, "ATOLL")
     wait_until(lambda: server.counter("Atoll_tables_moved") > 0, 60, "the table to have a family of its own")
     server.run("OPTIMIZE TABLE big.wide")
 
 
 def a_table_file(server: Server, directory: Path) -> Path:
-    """Returns a file below `directory` that belongs to table big.wide now; older ones may still be there."""
+    """Returns a present table file of big.wide below `directory`, where older files of it may still be."""
     number = server.value(
         "SELECT MAX(file_number) FROM information_schema.atoll_files WHERE table_name = 'wide'"
     )
@@ -217,7 +222,8 @@ def test_a_flipped_byte_is_found_behind_the_block_cache(lab):
 
 
 def test_a_damaged_local_copy_is_healed_from_the_bucket(lab):
-    """As for every read: the bucket's bytes count. Cached parts have checksums of their own."""
+    """As in every read, a damaged local block is read again from the bucket. Cached parts have their own
+    checksums."""
     server = lab.s3_server(lab.store()).start()
     create_compacted(server)
     drained(server)
@@ -233,7 +239,8 @@ def test_a_damaged_local_copy_is_healed_from_the_bucket(lab):
 
 
 class OnlyInBucket:
-    """A server whose table big.wide is read from the bucket, by way of a proxy."""
+    """A server whose table big.wide has no local files, so that it is read from the bucket, through a
+    proxy."""
 
     def __init__(self, lab, **options: object):
         store = lab.store()
@@ -271,7 +278,7 @@ def test_kill_query_ends_check(lab, option):
     wait_until(lambda: slow.acted > 3, 20, "CHECK to read from the bucket")
     assert statement.is_alive(), "CHECK ended before it could be killed"
     case.server.run(f"KILL QUERY {statement.connection_id}")
-    assert statement.finished(10) is None  # the server turns errors of CHECK into rows
+    assert statement.finished(10) is None  # because the server returns errors of CHECK as rows
     assert [row[3] for row in statement.rows] == [
         "ATOLL: table big.wide: CHECK TABLE was interrupted",
         "Operation failed",
@@ -281,7 +288,7 @@ def test_kill_query_ends_check(lab, option):
 
 
 def write_until(stop: threading.Event, server: Server, writer: int, errors: list[Exception]) -> None:
-    """Inserts, updates and deletes rows of its own."""
+    """Inserts, updates and deletes rows that no other writer uses, until `stop` is set."""
     connection = server.connect("d")
     number = 0
     try:

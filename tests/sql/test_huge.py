@@ -1,11 +1,11 @@
-"""Goal:   a transaction larger than its memory is whole or absent after kill -9 at any moment, on local disk and in the
-        bucket, with and without binary log.
-Method: one statement changes all rows, again and again, with the smallest atoll_transaction_memory; the server is
-        killed at a random moment of it, every third time the local disk is lost too. All rows must then have the same
-        value: that of the last acknowledged statement, or of the one after it.
+"""Goal:   after kill -9 at any moment, a transaction larger than its memory is there completely or not at
+        all, on local disk and in the bucket, with and without binary log.
+Method: a statement that changes all rows is repeated with the smallest atoll_transaction_memory. The server
+        is killed at a random moment; every third time the local disk is lost, too. All rows must then have
+        the same value: that of the last acknowledged statement, or of the next one.
 
-        Beside it: the same with large rows; the memory of statements over 300,000 rows and of large rows; no room on
-        disk, a silent bucket, a fenced server.
+        Other tests: the same with large rows; the memory used by statements over 300,000 rows and by large
+        rows; a full disk, a bucket that does not answer, a fenced server.
 
 ATOLL_HUGE_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run.
 """
@@ -27,17 +27,20 @@ SEED = int(os.environ.get("ATOLL_KILL_SEED", "0")) or random.SystemRandom().rand
 
 
 class Counted:
-    """What statements that raise a number by one, killed and started again, may leave with atoll_durability=sync."""
+    """Checks a number that each statement raises by one, over kills and starts, with
+    atoll_durability=sync."""
 
     def __init__(self, value: int):
-        self._seen = value  # after the last start
-        self._promised = value  # acknowledged by one server or found in the bucket: no disk is needed for it
+        self._seen = value  # the number found after the last start
+        self._promised = value  # the number that must survive even a loss of the disk
 
     def check(self, found: int, acknowledged: int, disk_lost: bool) -> None:
-        """`acknowledged`: statements of the server just killed.
+        """Checks the number `found` after a start. `acknowledged` is the number of statements that the killed
+        server has acknowledged.
 
-        The statement in flight may be there. Found after a start from the local disk it has been promised to nobody:
-        it may still go with the disk, until a later statement is acknowledged.
+        The statement in flight may have been carried out, too. If it is found after a start from the local
+        disk, it was not acknowledged: until a later statement is acknowledged, it may still be lost with the
+        disk.
         """
         most = self._seen + acknowledged
         least = self._promised if disk_lost and acknowledged == 0 else most
@@ -50,7 +53,7 @@ class Counted:
 
 
 class Updater(threading.Thread):
-    """Raises every row by one, statement after statement, until the server dies."""
+    """Raises b of every row by one, in statement after statement, until the server dies."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -68,7 +71,7 @@ class Updater(threading.Thread):
                     else:
                         self.failure = AssertionError(f"{cursor.rowcount} rows changed")
         except pymysql.Error:
-            pass  # killed, perhaps before the connection was there
+            pass  # the server was killed, perhaps before the client was connected
 
 
 def start_after_kill(server, disk_lost: bool) -> None:
@@ -129,7 +132,7 @@ def test_without_room_for_its_changes_a_statement_fails_and_nothing_else(lab):
     )
     spills = server.data / "#atoll" / "db" / "spill"
     spills.rmdir()
-    spills.touch()  # no directory can be made in it
+    spills.touch()  # a file instead of the directory, so that spilling fails
     connection = server.connect("d", autocommit=False)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE t SET b = 2 WHERE a = 1")
@@ -154,7 +157,7 @@ def fill(server) -> None:
 
 def test_a_commit_outlives_a_silent_bucket(lab):
     store = lab.store()
-    # With the default limits of the lag the commit would wait for the bucket instead.
+    # With the default lag limits, the commit would wait for the bucket.
     patient = {"atoll_lag_max_ms": 600_000, "atoll_lag_max_bytes": 1 << 30}
     server = lab.s3_server(store, atoll_transaction_memory=1 << 20, **patient).start()
     fill(server)
@@ -162,7 +165,7 @@ def test_a_commit_outlives_a_silent_bucket(lab):
     server.run("UPDATE d.t SET b = 1")
     assert server.value("SELECT SUM(b) FROM d.t") == ROWS
     store.resume()
-    server.stop()  # waits for the bucket
+    server.stop()  # waits until the bucket has everything
     server.wipe()
     server.start()
     assert server.value("SELECT SUM(b) FROM d.t") == ROWS
@@ -184,7 +187,8 @@ def test_a_fenced_server_takes_nothing_in(lab):
 
 
 def test_the_memory_of_a_huge_statement_is_bounded(lab):
-    """300,000 rows of 120 bytes: without the bound their changes took 140 MiB for each statement at its commit."""
+    """300,000 rows of 120 bytes. Without the bound, the changes of each statement took 140 MiB at its
+    commit."""
     rows, most_mib = 300_000, 100
     server = lab.server(
         atoll_transaction_memory=8 << 20, atoll_block_cache_size=8 << 20, performance_schema="OFF"
@@ -210,7 +214,8 @@ def test_the_memory_of_a_huge_statement_is_bounded(lab):
 
 
 def test_large_rows_leave_their_memory_when_the_statement_ends(lab):
-    """The server keeps a table open after its last statement; what a large row took must not stay with it."""
+    """The server keeps tables open after a statement. The memory for a large row must be freed
+    nevertheless."""
     row_bytes, tables = 48 << 20, 10
     server = lab.server(
         atoll_block_cache_size="64M", max_allowed_packet="256M", table_open_cache_instances=1
@@ -223,7 +228,7 @@ def test_large_rows_leave_their_memory_when_the_statement_ends(lab):
             f"INSERT INTO d.t{number} VALUES (1, REPEAT('x', {row_bytes}))",
             f"UPDATE d.t{number} SET b = CONCAT(b, 'y')",
         )
-    deadline = time.monotonic() + 60  # memtables are written in the background
+    deadline = time.monotonic() + 60  # memtables are flushed in the background
     while server.rss_bytes() - before > tables * row_bytes // 2 and time.monotonic() < deadline:
         time.sleep(0.2)
     assert server.rss_bytes() - before <= tables * row_bytes // 2
@@ -231,7 +236,8 @@ def test_large_rows_leave_their_memory_when_the_statement_ends(lab):
 
 
 def test_a_large_row_takes_no_more_memory_than_in_innodb(lab):
-    """As one value it was in memory six times at its INSERT, twice by the server itself."""
+    """Before large rows were stored in pieces, an INSERT had the row in memory six times; two of these copies
+    are the server's."""
     row_mib = 96
     grown_mib = {}
     for engine in ("InnoDB", "ATOLL"):
@@ -260,7 +266,8 @@ def test_a_large_row_takes_no_more_memory_than_in_innodb(lab):
 
 
 def test_copying_a_large_row_takes_it_once_and_what_a_sort_may(lab):
-    """As one value it was in memory again when packed, in a block and compressed."""
+    """Before large rows were stored in pieces, further copies of the row were in memory: packed, in a block,
+    and compressed."""
     row_mib, sort_mib = 160, 16
     server = lab.server(
         atoll_transaction_memory=16 << 20, atoll_block_cache_size=16 << 20, max_allowed_packet=1 << 30,
@@ -294,7 +301,7 @@ def test_the_size_of_a_table_has_the_pieces_of_its_rows(lab):
 
 
 def test_a_row_of_4_gib_is_refused(lab):
-    """It used to be stored, with lengths that had wrapped, and could not be read."""
+    """Such a row used to be stored with lengths that had overflowed, and could not be read."""
     value_bytes, columns = 256 << 20, 17
     server = lab.server(max_allowed_packet=1 << 30, performance_schema="OFF").start()
     names = [f"c{number}" for number in range(columns)]
@@ -321,7 +328,8 @@ def test_a_row_of_4_gib_is_refused(lab):
 
 @pytest.mark.parametrize("memory", [1 << 20, 64 << 20], ids=["spilled", "in_memory"])
 def test_kill_9_leaves_large_rows_whole(lab, memory):
-    """Every row says what it must hold; pieces of two versions would not have its checksum either."""
+    """Each row has the number from which its value is computed, so wrong values are noticed. A row with
+    pieces of two versions would also fail its checksum."""
     print(f"ATOLL_KILL_SEED={SEED}")
     dice = random.Random(SEED)
     server = lab.server(
@@ -357,7 +365,8 @@ def test_kill_9_leaves_large_rows_whole(lab, memory):
 
 
 def test_memory_that_was_freed_goes_back_to_the_system(lab):
-    """Scans by other threads each time: what the former ones had freed stayed with their heaps."""
+    """Each scan runs in new threads. Without atoll_bound_heap, memory that earlier threads had freed stayed
+    in their heaps."""
     rows, most_mib = 1_000_000, 120
     server = lab.server(
         atoll_transaction_memory=8 << 20,

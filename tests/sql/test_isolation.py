@@ -1,5 +1,6 @@
-"""Goal:   the isolation levels prevent the anomalies that docs/isolation.md says they prevent, on InnoDB and ATOLL.
-Method: every anomaly is played at every level on one server with both engines; the table that comes out must be the
+"""Goal:   with InnoDB and ATOLL, the isolation levels prevent exactly the anomalies that docs/isolation.md
+        says.
+Method: every anomaly is tried at every level on one server with both engines. The resulting table must be the
         one in the document (`make anomalies` writes it anew).
 """
 

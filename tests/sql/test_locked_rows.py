@@ -1,9 +1,10 @@
-"""Goal:   a statement that needs rows which another session has locked fails or waits, by whatever plan it finds them.
-        It never succeeds as if they were not there, nor passes others by because of them.
-Method: random tables with many indexes; one session locks all rows or some, the other runs a random UPDATE, DELETE or
-        SELECT FOR UPDATE that does not wait. Where it succeeds, it must find as many rows as when nothing is locked.
+"""Goal:   with any plan, a statement that needs rows which another session has locked fails or waits. It
+        never succeeds without these rows, and never misses other rows because of them.
+Method: random tables with many indexes. One session locks all or some rows; the other runs a random UPDATE,
+        DELETE or SELECT FOR UPDATE that does not wait. If it succeeds, it must find as many rows as without
+        the locks.
 
-ATOLL_LOCKED_SECONDS says how long, ATOLL_LOCKED_SEED gives another seed.
+ATOLL_LOCKED_SECONDS sets the duration, ATOLL_LOCKED_SEED another seed.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from pymysql.constants import CLIENT
 
 SECONDS = float(os.environ.get("ATOLL_LOCKED_SECONDS", "30"))
 SEED = int(os.environ.get("ATOLL_LOCKED_SEED", "20261123"))
-STATEMENTS = 25  # for a table
+STATEMENTS = 25  # statements for each table
 
 
 def add_rows_and_indexes(connection: pymysql.Connection, dice: random.Random, table: Table) -> None:
-    """Gives the optimizer a choice: index merges, rowid filters, backward reads."""
+    """Adds rows and indexes, so that the optimizer can choose index merges, rowid filters and backward
+    reads."""
     usable = [column.name for column in table.columns if column.type.indexable and not column.type.long]
     steps = [dml.insert(dice, table).sql for _ in range(4)]
     steps += [f"ALTER TABLE {table.name} ADD KEY z{name} ({name})" for name in usable if dice.random() < 0.6]
@@ -47,7 +49,8 @@ def random_statement(dice: random.Random, table: Table) -> str:
 
 
 def outcome(connection: pymysql.Connection, sql: str) -> tuple[int, int]:
-    """Returns the number of rows found or changed, which is undone, and the error or 0."""
+    """Runs the statement and rolls it back. Returns the number of rows found or changed, and the error number
+    or 0."""
     rows, error = 0, 0
     try:
         with connection.cursor() as cursor:
@@ -71,7 +74,7 @@ def outcome_beside_locks(
 
 
 def play(server: Server, seed: str) -> Counter:
-    """One round. Returns how often which outcome was seen."""
+    """Runs one round. Returns the number of cases for each outcome."""
     dice = random.Random(seed)
     server.run("DROP DATABASE IF EXISTS d", "CREATE DATABASE d")
     seen: Counter = Counter()

@@ -1,8 +1,10 @@
-"""Goal:   a table that outgrows the shared column family moves to one of its own, and nothing else is noticed: no
-        statement fails because of it, old snapshots read on, and kill -9 at any moment leaves the table whole.
-Method: two writers change a plain and a partitioned table and keep what was acknowledged; a reader asks for the same
-        sum twice in each of its transactions. Meanwhile the limit is lowered, so that both tables move. In the rounds
-        with kill -9 the moment is random, and every third time the local disk is lost too.
+"""Goal:   a table that outgrows the shared column family moves to one of its own without other effects: no
+        statement fails because of the move, old snapshots can still be read, and after kill -9 at any moment
+        the table is complete.
+Method: two writers change an unpartitioned and a partitioned table and note the acknowledged rows. A reader
+        reads the same sum twice in each of its transactions. Meanwhile the size limit is lowered, so that
+        both tables move. In the rounds with kill -9 the moment is random, and every third time the local disk
+        is lost, too.
 
 ATOLL_MOVE_KILL_ROUNDS changes the number of rounds, ATOLL_KILL_SEED repeats a run.
 """
@@ -29,11 +31,12 @@ TABLES = {
     "plain": "",
     "parts": " PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (2000), PARTITION p1 VALUES LESS THAN MAXVALUE)",
 }
-PHYSICAL_TABLES = 3  # a table or a partition
+PHYSICAL_TABLES = 3  # the unpartitioned table and the two partitions
 
 
 class Writer(threading.Thread):
-    """Changes rows of its own in both tables; `rows` is what was acknowledged, `sent` the change that was not yet."""
+    """Changes rows in both tables that no other writer changes. `rows` has the acknowledged values, `sent`
+    the change that is not acknowledged yet."""
 
     def __init__(self, server: Server, number: int, seed: str):
         super().__init__(daemon=True)
@@ -76,7 +79,8 @@ class Writer(threading.Thread):
         self.sent = None
 
     def check(self, table: str, found: dict[int, int]) -> None:
-        """`found`: all rows of the table. The change that was sent and not acknowledged may be there."""
+        """Checks this writer's rows. `found` has all rows of the table. The change that was not acknowledged
+        may be there."""
         for key, value in self.rows[table].items():
             allowed = [value]
             if self.sent is not None and self.sent[:2] == (table, key):
@@ -87,7 +91,7 @@ class Writer(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Reads both tables twice at one snapshot."""
+    """Reads both tables twice in the same snapshot, in a loop."""
 
     def __init__(self, server: Server):
         super().__init__(daemon=True)

@@ -1,9 +1,12 @@
-"""Goal:   the same SQL says the same on ATOLL and on InnoDB, whatever the types, indexes, DDL, restarts and kills.
-Method: seeded rounds of random tables and statements on both engines of one server; every answer is compared, and
-        every so often all rows, all definitions and CHECK TABLE EXTENDED (tests/harness/random_sql/rounds.py).
+"""Goal:   the same SQL has the same results with ATOLL and with InnoDB, for all types, indexes and DDL, and
+        over restarts and kills.
+Method: seeded rounds of random tables and statements with both engines in one server. Every answer is
+        compared; from time to time also all rows, all definitions and CHECK TABLE EXTENDED
+        (tests/harness/random_sql/rounds.py).
 
-ATOLL_RANDOM_MINUTES says how long, 0 leaves only the tests of the comparator; ATOLL_RANDOM_SEED gives another seed.
-It is the same in every run, so that a failure comes from the change under test; new ones are tried by `make random`.
+ATOLL_RANDOM_MINUTES sets the duration; with 0 only the tests of the comparator run. ATOLL_RANDOM_SEED sets
+another seed. By default every run has the same seed, so that a new failure comes from the change under test.
+`make random` tries new seeds.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ from harness.random_sql.rounds import new_server, replay, run_rounds
 MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "10"))
 SEED = int(os.environ.get("ATOLL_RANDOM_SEED", "9102"))
 CREATE = Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY b (b)) ENGINE={E}{C}")
-# The engine's name in a statement makes the two differ.
+# Inserts the length of the engine's name, so the two engines get different rows.
 UNEQUAL = Step("INSERT INTO t VALUES (1, LENGTH('{E}'))")
 
 
 @pytest.fixture
 def pair():
-    """Both engines in a server of their own."""
+    """A pair of databases, one for each engine, in a new server."""
     made = Pair(new_server().start())
     yield made
     made.close()
@@ -69,7 +72,8 @@ def test_keys_that_create_puts_in_another_order_on_both_engines_make_no_differen
 
 
 def test_innodb_that_contradicts_itself_is_not_believed(pair):
-    """Its MRR by an index on a virtual column counts wrongly; its copy without indexes agrees with ATOLL."""
+    """InnoDB's MRR with an index on a virtual column counts wrongly. A copy of its rows without indexes gives
+    ATOLL's answer."""
     found = replay(pair, [
         Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, v INT AS (b + 1) VIRTUAL, KEY v (v)) ENGINE={E}"),
         Step("INSERT INTO t (a, b) SELECT seq, seq % 10 FROM seq_1_to_40"),
@@ -87,7 +91,7 @@ def test_a_clean_script_survives_restart_and_kill(pair):
 
 
 def test_damage_is_laid_to_the_engine_the_table_stands_on(pair):
-    """ALTER TABLE … ENGINE lets the two engines change places for a while."""
+    """ALTER TABLE … ENGINE exchanges the engines of the two tables for a while."""
     swapped = [CREATE, Step("ALTER TABLE t ENGINE={X}"), Step("", action="verify")]
     assert replay(pair, swapped) is None
     fine = Answer(rows=[("t", "check", "status", "OK")], names=("",))

@@ -1,7 +1,8 @@
-"""Goal:   a replica with ATOLL tables applies in parallel what the primary did, stays the same through conflicts and
-        kill -9, and the order in which commits become visible is the order of the binary log.
-Method: a primary under several clients whose transactions conflict on purpose, and a replica of it, both on loopback;
-        what a snapshot shows is compared with the binary log's text up to the place that the snapshot names.
+"""Goal:   a replica with ATOLL tables applies the primary's transactions in parallel, and has the same rows
+        in spite of conflicts and kill -9. Commits become visible in the order of the binary log.
+Method: a primary with several clients whose transactions conflict on purpose, and a replica of it, both on
+        loopback. The rows of a snapshot are compared with the binary log's text up to the snapshot's
+        position.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ SEED = int(os.environ.get("ATOLL_REPLICATION_SEED", "20261122"))
 CLIENTS = 6
 STEPS = 100  # transactions of a client
 HOT_ROWS = 4
-VALUES = 40  # of a unique key and of ranges; few, so that transactions meet
+VALUES = 40  # of a unique key and of ranges; few, so that transactions conflict
 
-# What ends a deadlock that the server is not told of.
+# The timeout that ends a deadlock which the server does not know of.
 LOCK_WAIT_TIMEOUT_S = 50
 
 PARALLEL = {"slave_parallel_threads": 8, "slave_parallel_mode": "optimistic"}
 
-# `history` has no key: a transaction applied twice has its row twice.
+# `history` has no key, so a transaction that is applied twice leaves two rows.
 TABLES = (
     "CREATE DATABASE d",
     "CREATE TABLE d.hot (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=ATOLL",
@@ -43,7 +44,8 @@ TABLES = (
 
 
 class Client(threading.Thread):
-    """Runs transactions that meet those of other clients: `steps` of them, or until told to stop."""
+    """Runs transactions that conflict with those of other clients: `steps` of them, or until `stopped` is
+    set."""
 
     def __init__(self, server, number: int, steps: int, pause_s: float):
         super().__init__()
@@ -86,7 +88,7 @@ class Client(threading.Thread):
 
 
 def primary_and_replica(lab, **replica_options):
-    """Starts both, not connected, with the tables on the primary only."""
+    """Starts a primary and a replica. Replication is not set up yet, and only the primary has the tables."""
     print(f"ATOLL_REPLICATION_SEED={SEED}")
     primary = lab.server("primary", server_id=1, log_bin="binlog").start()
     replica = lab.server("replica", server_id=2, **PARALLEL, **replica_options).start()
@@ -110,8 +112,9 @@ def connect(primary, replica) -> None:
 
 @contextlib.contextmanager
 def clients_of(primary, steps: int | None = None) -> Iterator[list[Client]]:
-    """Clients of which each makes `steps` transactions; without a number, as many as it can until the block ends."""
-    pause_s = 0 if steps else 0.01  # a replica need not stay far behind
+    """Starts clients that make `steps` transactions each; None: until the block ends. Waits for them at the
+    end of the block."""
+    pause_s = 0 if steps else 0.01  # so that the replica can keep up
     clients = [Client(primary, number, steps or 1 << 30, pause_s) for number in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -139,7 +142,7 @@ def position_of(replica) -> str:
 
 
 def wait_for_replica(primary, replica, timeout_s: float) -> float:
-    """Waits until the replica has all that the primary has; returns after how many seconds."""
+    """Waits until the replica has applied all transactions of the primary. Returns the seconds of waiting."""
     started = time.monotonic()
     goal = primary.value("SELECT @@gtid_binlog_pos")
     wait_until(lambda: position_of(replica) == goal, timeout_s, f"the replica at {goal}")
@@ -154,13 +157,14 @@ def expect_equal(primary, replica) -> None:
 
 @pytest.mark.parametrize("binlog_format", ["ROW", "MIXED"])
 def test_conflicts_of_parallel_workers_end_at_once(lab, binlog_format):
-    """A worker waits for a lock of a later transaction, which waits to commit after it: only the server can know, and
-    only when the engine tells it who waits for whom.
+    """A worker may wait for a lock of a later transaction, which itself waits because it must commit after
+    the worker's. Only the server can detect this deadlock, and only if the engine reports which transaction
+    waits for which.
     """
     primary, replica = primary_and_replica(lab)
     primary.run(f"SET GLOBAL binlog_format = {binlog_format}")
     with clients_of(primary, STEPS) as clients:
-        pass  # all of it is there when the replica begins
+        pass  # all transactions are in the binary log before the replica begins
     connect(primary, replica)
     seconds = wait_for_replica(primary, replica, LOCK_WAIT_TIMEOUT_S / 2)
     retries = replica.counter("Slave_retried_transactions")
@@ -176,7 +180,7 @@ INSERTED = re.compile(r"INSERT INTO (\w+) VALUES \((\d+)\)")
 
 
 def insert_numbers(server, numbers: range, stop: threading.Event) -> None:
-    """One transaction after another: a row of ATOLL, of InnoDB, or one of each."""
+    """Runs transactions that each insert a row into the ATOLL table, the InnoDB table, or both."""
     dice = random.Random(SEED + numbers.start)
     connection = server.connect("d", autocommit=False)
     with contextlib.closing(connection), connection.cursor() as cursor:
@@ -189,7 +193,7 @@ def insert_numbers(server, numbers: range, stop: threading.Event) -> None:
 
 
 def read_snapshots(server, seen: list, stop: threading.Event) -> None:
-    """Appends what each snapshot says its place is, and what it shows of both tables."""
+    """Takes snapshots, and appends for each its position in the binary log and its sums of both tables."""
     connection = server.connect("d", autocommit=False)
     with contextlib.closing(connection), connection.cursor() as cursor:
         while not stop.is_set():
@@ -205,7 +209,8 @@ def read_snapshots(server, seen: list, stop: threading.Event) -> None:
 
 
 def committed_by_binary_log(server) -> deque[tuple[int, dict[str, list[int]]]]:
-    """Returns where each transaction ends and the rows that it inserted, in the order of the log."""
+    """Returns the end position of each transaction and the rows that it inserted, in the order of the binary
+    log."""
     transactions: deque[tuple[int, dict[str, list[int]]]] = deque()
     inserted: dict[str, list[int]] = {"atoll": [], "inno": []}
     for _, _, kind, _, end, text in server.run("SHOW BINLOG EVENTS"):
@@ -219,10 +224,11 @@ def committed_by_binary_log(server) -> deque[tuple[int, dict[str, list[int]]]]:
 
 
 def test_a_snapshot_shows_the_binary_log_up_to_its_place(lab):
-    """The log's order of commits is the order in which they become visible, in both engines at once.
+    """Commits become visible in the order of the binary log, in both engines at the same time.
 
-    One reader and one file of the log: the server keeps what SHOW STATUS says in variables that sessions share, and
-    moves the place to a new file before the last commits of the old one are visible (InnoDB's too).
+    There is only one reader, because the server keeps the position for SHOW STATUS in variables that sessions
+    share. And there is only one log file, because the server moves the position to a new file before the last
+    commits of the old file are visible (with InnoDB, too).
     """
     print(f"ATOLL_REPLICATION_SEED={SEED}")
     server = lab.server(server_id=1, log_bin="binlog", binlog_format="ROW").start()
@@ -258,11 +264,12 @@ def test_a_snapshot_shows_the_binary_log_up_to_its_place(lab):
 
 # ---- syncs of a replica's log -----------------------------------------------------------------------
 
-APPLIED = 2000  # transactions of one row
+APPLIED = 2000  # transactions that insert one row each
 
 
 def syncs_of_applying(lab, **replica_options) -> int:
-    """Returns the syncs of the log with which a replica, whose position is in ATOLL, applies APPLIED transactions."""
+    """Returns how many syncs of the log a replica needs to apply APPLIED transactions. Without
+    `replica_options`, the table with its position is in ATOLL."""
     primary, replica = primary_and_replica(lab, **replica_options)
     if not replica_options:
         replica.run("ALTER TABLE mysql.gtid_slave_pos ENGINE=ATOLL")
@@ -283,22 +290,22 @@ def syncs_of_applying(lab, **replica_options) -> int:
 
 
 def test_workers_share_the_syncs_of_the_log(lab):
-    """Each commit lets the next one go on before it waits for the sync: what comes meanwhile shares one sync. No worker
-    begins another transaction before that sync.
+    """Each commit lets the next one go on before it waits for its sync, so commits that come meanwhile share
+    one sync. No worker begins another transaction before its sync has ended.
     """
     syncs = syncs_of_applying(lab)
     assert APPLIED // PARALLEL["slave_parallel_threads"] < syncs < APPLIED * 3 // 4
 
 
 def test_a_position_in_another_engine_waits_for_the_sync(lab):
-    """InnoDB could have the position behind a commit of ATOLL on disk before that commit is."""
+    """Without a wait, InnoDB could make the position durable before the ATOLL commit to which it belongs."""
     assert syncs_of_applying(lab, gtid_pos_auto_engines="ATOLL") >= APPLIED
 
 
 # ---- kill -9 of a replica -------------------------------------------------------------------------
 
 KILLS = 3
-PROGRESS = 100  # transactions between two kills
+PROGRESS = 100  # transactions applied between two kills
 
 
 def wait_for_progress(replica) -> None:
@@ -320,7 +327,8 @@ def wait_for_progress(replica) -> None:
     ids=["position_in_innodb", "position_in_both", "position_in_atoll", "position_in_atoll_binary_log"],
 )
 def test_a_killed_replica_goes_on_where_it_was(lab, alter_position, replica_options):
-    """Rows and their position commit together, whichever engine mysql.gtid_slave_pos is in."""
+    """The rows and the replica's position are committed together, whichever engine mysql.gtid_slave_pos
+    has."""
     primary, replica = primary_and_replica(lab, **replica_options)
     if alter_position:
         replica.run("ALTER TABLE mysql.gtid_slave_pos ENGINE=ATOLL")

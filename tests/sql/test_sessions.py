@@ -1,11 +1,12 @@
-"""Goal:   whatever several sessions write at once, at whatever isolation level, all indexes of a table stay one with
-        its rows, for every snapshot and at the end; unique keys stay unique.
-Method: seeded rounds of random tables and random transactions in some threads, in every other round beside ALTERs that
-        add and drop indexes and the primary key; within a snapshot the same question is put by every index and by
-        none; at the end of a round too, and CHECK TABLE EXTENDED looks at everything.
+"""Goal:   while several sessions write at any isolation level, all indexes of a table agree with its rows, in
+        every snapshot and at the end, and unique keys stay unique.
+Method: seeded rounds with random tables, and random transactions in several threads. In every second round,
+        ALTERs add and drop indexes and the primary key meanwhile. Within a snapshot, and at the end of a
+        round, the same query runs by every index and without one. At the end CHECK TABLE EXTENDED checks all
+        tables.
 
-The order in which the threads meet is not the seed's. ATOLL_SESSIONS_SECONDS says how long, ATOLL_SESSIONS_SEED gives
-another seed.
+The seed does not determine the order in which the threads run. ATOLL_SESSIONS_SECONDS sets the duration,
+ATOLL_SESSIONS_SEED another seed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ LEVELS = ("READ COMMITTED", "REPEATABLE READ", "REPEATABLE READ", "SERIALIZABLE"
 
 
 class Session(threading.Thread):
-    """Runs random transactions on the tables. `wrong`: what it saw that must not be."""
+    """Runs random transactions on the tables. `wrong` describes a wrong answer of the engine, if there was
+    one."""
 
     def __init__(self, server: Server, tables: list[Table], seed: str):
         super().__init__()
@@ -71,7 +73,7 @@ class Session(threading.Thread):
         self._ask("COMMIT" if self._dice.random() < 0.8 else "ROLLBACK")
 
     def _is_in_transaction(self) -> bool:
-        """A deadlock ends it, and its snapshot."""
+        """Whether the transaction is still open: a deadlock ends it, and its snapshot."""
         return ask(self._connection, "SELECT @@in_transaction") == [(b"1",)]
 
     def _write(self, table: Table) -> dml.Step | None:
@@ -89,8 +91,8 @@ class Session(threading.Thread):
 
 
 class Builder(threading.Thread):
-    """Adds indexes, alone or with a column, and drops these and the primary key, until told to stop. `wrong`: as of
-    Session."""
+    """Until `stopped` is set: adds indexes, alone or with a column, drops them, and changes the primary key.
+    `wrong`: as in Session."""
 
     def __init__(self, server: Server, tables: list[Table], seed: str):
         super().__init__()
@@ -131,7 +133,7 @@ class Builder(threading.Thread):
         return [f"ADD {add}", f"DROP KEY b{index.name}"]
 
     def _steps_of_column(self, table: Table) -> list[str]:
-        """With an index on it, in one statement."""
+        """Adds a column and an index on it in one statement, then drops both."""
         column = random_generated(self._dice, self._names, table)
         if column is None or column.stored:
             column = random_column(self._dice, self._names)
@@ -144,15 +146,17 @@ class Builder(threading.Thread):
 
 
 def loses_rows(index: Index) -> bool:
-    """Returns whether the server's ranges of it may lose rows, on InnoDB too: behind its first part one descends."""
+    """Returns whether range reads by this index may lose rows, with any engine: the server reads wrong
+    ranges if a part behind the first one is descending."""
     return any(part.endswith(" DESC") for part in index.parts[1:])
 
 
 def comparable(table: Table, unique: bool) -> list[Index]:
-    """Returns the indexes by which a question must have the answer that it has without an index.
+    """Returns the indexes by which a query must have the same result as without an index.
 
-    Not unique ones after own writes: beside a row of its own, a transaction's snapshot may show one with the same key
-    that others have removed since. Both are there for a scan, and one for a unique key; InnoDB's too.
+    After own writes (`unique` False), unique keys are left out. The snapshot may show, beside a row that the
+    transaction has written, an old row with the same key that others have removed since. A scan returns both
+    rows, a read by the unique key one of them; InnoDB does the same.
     """
     usable = [index for index in table.indexes if not loses_rows(index)]
     return [index for index in usable if unique or not index.unique or index.name == "PRIMARY"]
@@ -161,7 +165,8 @@ def comparable(table: Table, unique: bool) -> list[Index]:
 def compare_indexes(
     connection: pymysql.Connection, dice: random.Random, table: Table, indexes: list[Index]
 ) -> int:
-    """Puts one question by every index given. Returns how often. Errors: Wrong when the answers differ."""
+    """Runs one query by each of `indexes` and without an index. Returns the number of answers. Errors: Wrong
+    when they differ."""
     answers: dict[str, list[str]] = {}
     for step in dml.by_every_index(dice, table, indexes):
         with contextlib.suppress(pymysql.Error):
@@ -174,7 +179,7 @@ def compare_indexes(
 
 
 def look_for_duplicates(connection: pymysql.Connection, table: Table) -> None:
-    """Errors: Wrong when two rows have the same unique key."""
+    """Looks for rows with the same unique key. Errors: Wrong when there are some."""
     existing = {row[2].decode() for row in ask(connection, f"SHOW INDEX FROM {table.name}")}
     for index in table.indexes:
         if not index.unique or not index.whole or index.name not in existing:
@@ -187,7 +192,7 @@ def look_for_duplicates(connection: pymysql.Connection, table: Table) -> None:
 
 
 def play(server: Server, seed: str, alters: bool) -> tuple[int, int]:
-    """One round. Returns the number of questions answered and of ALTERs done. Errors: Wrong."""
+    """Runs one round. Returns the number of compared answers and of successful ALTERs. Errors: Wrong."""
     dice = random.Random(seed)
     server.run("DROP DATABASE IF EXISTS d", "CREATE DATABASE d")
     with contextlib.closing(connect(server)) as connection:

@@ -1,6 +1,7 @@
-"""Goal:   of several owners one writes; a former owner that wakes up, however late, harms nothing and acknowledges
-        nothing; a server that dies while it claims leaves a bucket that the next one can claim.
-Method: a proxy keeps requests of one owner while another takes the bucket by a way of its own.
+"""Goal:   only one of several owners can write. A former owner that continues, however late, damages nothing
+        and acknowledges nothing. When a server dies during its claim, the next one can claim the bucket.
+Method: a proxy keeps requests of one owner while another server, which does not use the proxy, takes the
+        bucket over.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def is_deletion(request: Request) -> bool:
 
 
 def overtaken(scene: Scene, stop, meanwhile=lambda _second: None):
-    """The server sleeps with one of its requests kept, another one takes the bucket; then the first wakes up and its
-    request goes on. Returns the second."""
+    """Stops the first server by SIGSTOP while one of its requests is kept. A second server takes the bucket
+    over. Then the first server and its request go on. Returns the second server."""
     stop.wait(150)
     os.kill(scene.server.pid, signal.SIGSTOP)
     second = scene.take_over("second")
@@ -54,7 +55,8 @@ def overtaken(scene: Scene, stop, meanwhile=lambda _second: None):
     assert scene.acked == acked
     assert "took it over" in scene.server.log(), "the log does not say why"
     assert scene.server.value("SELECT COUNT(*) FROM d.a") > 0, "it stays readable"
-    # A batch that had begun is ended: what a root of its own has made superfluous, the second does not need.
+    # The first server may finish a batch of deletions that it had begun. Its own root did not need these
+    # objects, so the second server does not need them either.
     assert not [target for target in deleted if SECOND_EPOCH in target], (
         "it deletes what the second has written"
     )
@@ -62,7 +64,8 @@ def overtaken(scene: Scene, stop, meanwhile=lambda _second: None):
 
 
 def check_successor(scene: Scene, second) -> None:
-    """The second has all, also from the bucket; the first follows when it starts again."""
+    """Checks the second server's transactions and the bucket. Then stops it and restarts the first server,
+    which must take over the second one's data."""
     scene.check(second)
     scene.commit(5, second)
     scene.server.kill()
@@ -105,7 +108,8 @@ def test_an_owner_that_slept_through_many_owners_and_their_collectors(lab, kind)
         for _ in range(3):
             second.restart(atoll_take_over="OFF")
             second.run("ALTER TABLE d.a FORCE, ALGORITHM=COPY", "ALTER TABLE d.b FORCE, ALGORITHM=COPY")
-        # What is left of the first epoch: its first root and the two fences. Its claim has another name.
+        # Only the first root and the two fences of the first epoch are left. The name of its claim does not
+        # match the pattern.
         scene.wait_for_names(
             "", lambda names: sum("/00000000000000000001/" in name for name in names) <= 3, f"{former} to go"
         )
@@ -129,7 +133,7 @@ CLAIM_STEPS = {"claim": CLAIM, "fence_of_roots": ROOT, "fence_of_the_log": CHUNK
     "landed", [False, pytest.param(True, marks=only_in_test_bucket)], ids=["kept", "landed"]
 )
 def test_a_claimer_that_dies_at_each_step(lab, kind, landed):
-    """What it has sent and was kept lands when its successor works."""
+    """The dead claimer's kept requests reach the store while its successor works."""
     scene = Scene(lab, kind)
     scene.server.kill()
     for step, pattern in CLAIM_STEPS.items():
@@ -192,7 +196,7 @@ def test_of_two_claimers_at_once_one_writes(lab, kind):
 
 
 def start_and_stay(server, done: threading.Event) -> None:
-    """A server ends with the thread that started it."""
+    """Keeps the starting thread alive, because a server ends with the thread that started it."""
     start_until_killed(server)
     done.wait()
 

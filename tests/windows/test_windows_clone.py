@@ -1,7 +1,7 @@
-"""Goal:   whoever dies while a clone is made leaves a whole clone, or none and a parent that is as it was; a clone that
-        is made while its parent rewrites, drops and deletes is whole.
-Method: atollctl makes the clone through the proxy, which keeps one of its requests; atollctl is killed there, or waits
-        there while the parent goes on.
+"""Goal:   if a program dies while it makes a clone, the clone is complete, or there is none and the parent is
+        unchanged. A clone that is made while its parent rewrites, drops and deletes is complete.
+Method: atollctl makes the clone through the proxy, which keeps one of its requests. Then atollctl is killed,
+        or waits while the parent goes on.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from harness.tables import drained
 from harness.windows import ALL, Scene, is_put, only_in_test_bucket, stores
 from pymysql.cursors import SSCursor
 
-# What a clone puts, in this order: the parent's pin, the claim, the first root that names files, the identity.
+# The names of the objects that a clone writes, in this order: the pin in the parent's prefix, the claim, the
+# first root that names files, the identity.
 PIN = r"/db/pin/clone-"
 CLAIM = r"/child/epoch/"
 ROOT = r"/child/root/\d{20}/0{19}1$"
 IDENTITY = r"/child/db\.json$"
 STEPS = [(step, landed) for step in (PIN, CLAIM, ROOT, IDENTITY) for landed in (False, True)]
 IN_SHORT = [(PIN, True), (IDENTITY, False), (IDENTITY, True)]
-# Ten seconds for a tomb, a minute of grace, and a search.
+# Ten seconds to gather keys for a tomb, a minute of grace time, and a search for unneeded objects.
 COLLECTED_WITHIN_S = 200
 
 
@@ -40,7 +41,8 @@ def url_of(scene: Scene, name: str) -> str:
 
 
 def prepared(lab, kind) -> Scene:
-    """A database with a table in files of its own, d.c, and with commits that only the log has."""
+    """A database with a table d.c, whose rows are in table files, and with commits that are only in the
+    log."""
     scene = Scene(lab, kind)
     scene.server.run(
         "CREATE TABLE d.c (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=ATOLL",
@@ -54,7 +56,7 @@ def prepared(lab, kind) -> Scene:
 
 
 def cloning(scene: Scene, name: str) -> subprocess.Popen:
-    """Begins to make a clone, through the proxy."""
+    """Starts `atollctl clone` through the proxy."""
     settings = {k: v for k, v in scene.server.options.items() if k.startswith("atoll_s3_")}
     return subprocess.Popen(
         [
@@ -71,13 +73,13 @@ def cloning(scene: Scene, name: str) -> subprocess.Popen:
 
 
 def child_of(scene: Scene, name: str) -> Server:
-    """Starts a server on the clone, by a way of its own."""
+    """Starts a server on the clone. It does not use the proxy."""
     options = {**scene.options, "atoll_url": url_of(scene, name)}
     return scene.lab.s3_server(scene.store, name, **options).start()
 
 
 def expect_no_clone(scene: Scene, name: str) -> None:
-    """Nothing is there; or a part of a clone, which no server opens."""
+    """Checks that the clone has no objects, or is incomplete so that a server refuses to open it."""
     if scene.store.client.list(f"{name}/"):
         child = child_of(scene, name)
         with pytest.raises(pymysql.Error):
@@ -86,19 +88,19 @@ def expect_no_clone(scene: Scene, name: str) -> None:
 
 
 def told(server: Server, *arguments: str) -> Any:
-    """What atollctl says as JSON; it must be content."""
+    """Runs atollctl, which must succeed, and returns its JSON output."""
     ran = atollctl(server, "--json", *arguments)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(ran.stdout)
 
 
 def content(scene: Scene, server: Server) -> tuple[set[int], Any]:
-    """The transactions that are there, and the digest of the table in files of its own."""
+    """The transactions in the tables, and the digest of table d.c."""
     return scene.found(server), table_digest(server, "d", "c")
 
 
 def files_in(scene: Scene) -> set[str]:
-    """The parent's table files, as `ls` names them."""
+    """The names of the parent's table files, as `atollctl ls` shows them."""
     return {name.removeprefix("db/") for name in scene.names("sst/")}
 
 
@@ -114,7 +116,7 @@ def test_the_maker_of_a_clone_dies(lab, kind, step, landed):
     maker.wait()
     scene.proxy.clear()
     stop.cut()
-    # The parent goes on: what it makes superfluous is kept for the clone, or is deleted.
+    # The parent goes on. Files that it does not need any more are kept for the clone or deleted.
     scene.commit(5)
     scene.server.run("ALTER TABLE d.c FORCE")
     if (step, landed) == (IDENTITY, True):
@@ -142,7 +144,7 @@ def test_a_clone_is_made_while_its_parent_deletes(lab, kind, step):
     stop = scene.stop_at(is_put(step), landed=step == PIN)
     maker = cloning(scene, "child")
     stop.wait(60)
-    os.kill(maker.pid, signal.SIGSTOP)  # or it would give up, and take its pin back
+    os.kill(maker.pid, signal.SIGSTOP)  # without this it would give up and delete its pin
     pinned = files_in(scene)
     scene.server.run(
         "CREATE TABLE d.w LIKE d.c", "INSERT INTO d.w SELECT * FROM d.c", "ALTER TABLE d.w ENGINE=ATOLL"
@@ -162,7 +164,7 @@ def test_a_clone_is_made_while_its_parent_deletes(lab, kind, step):
     os.kill(maker.pid, signal.SIGCONT)
     status, said = maker.wait(120), maker.stdout.read()
     if step == PIN and status != 0:
-        # The pin was there, but its maker had not yet seen that it counts (PIN-1).
+        # The pin was in the bucket, but its maker had not yet checked that the collector respects it (PIN-1).
         assert "faster than this clone" in said, said
         expect_no_clone(scene, "child")
         assert told(scene.server, "snapshot", "list") == [], "a pin that nobody holds"
@@ -175,7 +177,7 @@ def test_a_clone_is_made_while_its_parent_deletes(lab, kind, step):
 
 
 def big_table(scene: Scene) -> None:
-    """d.big: 100 MB that do not compress, in files of its own."""
+    """Creates d.big: 100 MB that do not compress, in table files of its own."""
     scene.server.run(
         "CREATE TABLE d.big (id INT PRIMARY KEY, v VARBINARY(1000)) ENGINE=ATOLL",
         "INSERT INTO d.big SELECT seq, RANDOM_BYTES(1000) FROM mysql.seq_1_to_100000",
@@ -185,7 +187,7 @@ def big_table(scene: Scene) -> None:
 
 
 def rows_until_an_error(cursor: SSCursor) -> tuple[list[tuple], str]:
-    """The rows that still come, and the error that ends them, "" for none."""
+    """Reads the remaining rows. Returns them and the error that ended the read, or ""."""
     rows: list[tuple] = []
     try:
         for row in iter(cursor.fetchone, None):
@@ -199,11 +201,11 @@ def rows_until_an_error(cursor: SSCursor) -> tuple[list[tuple], str]:
 @stores
 @pytest.mark.parametrize("reader", ["clone", "mount"])
 def test_a_reader_whose_pin_is_gone(lab, kind, reader):
-    # So little is kept on the local disk that a scan needs the bucket.
+    # The caches are so small that a scan needs the bucket.
     scene = Scene(lab, kind, atoll_cache_size="16M", atoll_block_cache_size="8M")
     big_table(scene)
     rows = scene.server.run("SELECT * FROM d.big ORDER BY id")
-    # Files that a statement loaded have such names, and d.big has all of them.
+    # Files that were made by bulk loading have such names, and all of them belong to d.big.
     needed = {name for name in files_in(scene) if re.search(r"-s\d+\.sst$", name)}
     assert needed, "no table file"
     if reader == "clone":
@@ -218,7 +220,7 @@ def test_a_reader_whose_pin_is_gone(lab, kind, reader):
         server.connect(schema, timeout_s=120) as connection,
         connection.cursor(SSCursor) as cursor,
     ):
-        # Or the server ends a query whose client does not read for a minute.
+        # By default the server ends a query when the client does not read for a minute.
         cursor.execute("SET net_write_timeout = 600")
         cursor.execute("SELECT * FROM big ORDER BY id")
         first = [cursor.fetchone() for _ in range(100)]
@@ -232,7 +234,8 @@ def test_a_reader_whose_pin_is_gone(lab, kind, reader):
             1,
         )
         rest, failed = rows_until_an_error(cursor)
-    # The error may come early or late. The rows before it are the table's, and without an error they are all.
+    # The read may fail early or late. The rows before the error must be right; without an error, all rows
+    # must have come.
     came = first + rest
     assert came == rows[: len(came)] and (failed or len(came) == len(rows)), f"{len(came)} rows, {failed}"
     with pytest.raises(pymysql.Error) as error:

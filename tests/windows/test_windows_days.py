@@ -1,6 +1,7 @@
-"""Goal:   the windows that no single request marks: a clock that jumps, objects that people delete, a directory and a
-        bucket that do not belong together, a format of the future, storms of refusals, a primary that was restored.
-Method: each is brought about on real servers; either nothing is lost or wrong, or an error names the cause.
+"""Goal:   the windows that no single request defines: a clock that jumps, objects that were deleted by hand,
+        a directory and a bucket of different databases, a later format version, many refused requests, a
+        restored primary.
+Method: each is caused with real servers. Either no data are lost or wrong, or an error names the cause.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def tables_of(server: Server, rows: int) -> None:
 
 
 def refusal(server: Server) -> str:
-    """Starts a server whose ATOLL must not work; returns what its log says."""
+    """Starts a server whose ATOLL must refuse to work. Returns the new messages in its error log."""
     mark = server.log_mark()
     server.start()
     with pytest.raises(pymysql.Error):
@@ -47,7 +48,8 @@ def refusal(server: Server) -> str:
 
 # ---- clocks ---------------------------------------------------------------------------------------------
 
-# Functions by which a process asks for the time of day; the kernel's clock and those for waiting stay right.
+# A library that shifts the time of day for the process into which it is preloaded. The kernel's clock and the
+# clocks for waits stay right.
 SHIFTED_CLOCK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -78,7 +80,7 @@ time_t time(time_t *at) {
 }
 """
 
-# Days by which the clock is wrong in each life of the server, and how that life ends.
+# For each life of the server: the days by which its clock is wrong, and how this life ends.
 CLOCKS = (
     (0, "stop"), (1, "stop"), (-1, "stop"), (1, "kill"), (-1, "kill"), (1, "wipe"), (-1, "wipe"), (0, "kill"),
 )  # fmt: skip
@@ -86,7 +88,8 @@ CLOCKS = (
 
 @only_in_test_bucket
 def test_a_clock_that_jumps_a_day(lab):
-    """An S3 server refuses a request whose time is wrong (test_clock_skew), so the bucket is a directory."""
+    """The bucket is a directory, because an S3 server would refuse requests with a wrong time
+    (test_clock_skew)."""
     source, library = lab.home / "clock.c", lab.home / "clock.so"
     source.write_text(SHIFTED_CLOCK)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
@@ -120,7 +123,7 @@ def test_a_clock_that_jumps_a_day(lab):
 @only_in_test_bucket
 @stores
 def test_a_directory_of_another_database(lab, kind):
-    """It is refused, and nothing of it goes into the bucket; in its own bucket it goes on."""
+    """The directory is refused, and nothing is written to the bucket. With its own bucket it still works."""
     store = lab.store(kind)
     server = lab.s3_server(store)
     tables_of(server.start(), 10)
@@ -146,7 +149,8 @@ def test_a_bucket_of_a_later_format(lab, kind):
     tables_of(server.start(), 10)
     server.stop()
     original = store.client.get("db/db.json")
-    # What a later version writes has the checksum of its own content; with ours it would count as damaged.
+    # A later version may compute the checksum over other fields, so it need not match here. The server must
+    # report the format, not damage.
     later = {**json.loads(original), "format": 9, "crc32c": 1}
     store.client.put("db/db.json", json.dumps(later).encode())
     assert "format 9" in refusal(server)
@@ -157,7 +161,8 @@ def test_a_bucket_of_a_later_format(lab, kind):
 @only_in_test_bucket
 @stores
 def test_a_table_whose_object_was_deleted_by_hand(lab, kind):
-    """The error names it, and the other tables work; with the object back all is there."""
+    """The error names the object, and other tables work. When the object is put back, all rows can be
+    read."""
     store = lab.store(kind)
     server = lab.s3_server(store).start()
     for table in ("wide", "whole"):
@@ -193,7 +198,7 @@ def test_a_table_whose_object_was_deleted_by_hand(lab, kind):
 @only_in_test_bucket
 @stores
 def test_damaged_parts_of_the_cache(lab, kind):
-    """They are read from the bucket again."""
+    """Damaged parts are read from the bucket again."""
     server = lab.s3_server(lab.store(kind)).start()
     create_wide(server, "wide", 20_000)
     server.run("ALTER TABLE big.wide ENGINE=ATOLL COMPRESSION=none")
@@ -218,7 +223,7 @@ def test_damaged_parts_of_the_cache(lab, kind):
 
 
 def downloaded_by_reading(server: Server, expected) -> int:
-    """Starts the server again, reads the table, and returns the bytes that this took from the bucket."""
+    """Restarts the server and reads the table. Returns the bytes that were downloaded for this."""
     server.restart()
     before = server.counter("Atoll_bytes_downloaded")
     assert table_digest(server, "big", "wide") == expected
@@ -226,7 +231,7 @@ def downloaded_by_reading(server: Server, expected) -> int:
 
 
 def settled_cache(server: Server) -> None:
-    """Waits until what was read is stored in the cache."""
+    """Waits until the size of the part cache on disk does not change any more."""
     sizes = [-1]
 
     def settled() -> bool:
@@ -238,7 +243,8 @@ def settled_cache(server: Server) -> None:
 
 @only_in_test_bucket
 def test_keys_that_expire_during_an_upload(lab):
-    """The profile gets new ones; the server reads it again and goes on without a restart. MinIO can expire keys."""
+    """New keys are written to the profile file, which the server reads again, so it goes on without a
+    restart. Only MinIO can issue keys that expire."""
     store = lab.store(Minio)
     proxy = lab.proxy(store)
     profile = lab.home / "credentials"
@@ -325,7 +331,8 @@ def test_a_storm_of_refusals_during_alter(lab, kind, begins_at):
 @only_in_test_bucket
 @stores
 def test_a_replica_that_is_ahead_of_a_restored_primary(lab, kind):
-    """The bucket lacks what the lag allows, and the binary log is gone: replication says so and stops."""
+    """The bucket lacks transactions within the lag limit, and the binary log is lost. Replication stops with
+    an error that says so."""
     scene = Scene(lab, kind, "async", log_bin="binlog", server_id=1, atoll_lag_max_ms=20_000)
     primary = scene.server
     replica = lab.server("replica", atoll_url=f"file://{lab.home / 'replica_bucket'}", server_id=2).start()

@@ -1,6 +1,6 @@
-"""Goal:   whatever happens to pieces of the log on their way, a commit that was acknowledged is found again, and what
-        is found is a prefix of the history.
-Method: a proxy keeps one piece of the log, or all of them, while clients commit; the server is killed or goes on.
+"""Goal:   whatever happens to log chunks on their way to the bucket, every acknowledged commit is found
+        again, and the found commits are a prefix of the history.
+Method: a proxy keeps one log chunk, or all of them, while clients commit. The server is killed or goes on.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ WRITERS = 6
 
 
 def later_chunks(scene: Scene, target: str) -> list[str]:
-    """Pieces of the log in the bucket that are behind the kept one."""
+    """The log chunks in the bucket that follow the kept one."""
     return [name for name in scene.names("wal/") if name.endswith(target.rsplit("/", 1)[1]) is False
             and name.rsplit("/", 1)[1] > target.rsplit("/", 1)[1]]  # fmt: skip
 
 
 @stores
 def test_nothing_is_acknowledged_behind_a_piece_whose_answer_is_lost(lab, kind):
-    """Its repetitions and the looks at it stay without an answer, too."""
+    """The chunk's repeated PUTs and the GETs and HEADs of it get no answer either."""
     scene = Scene(lab, kind)
     stop = scene.stop_at(first_of(CHUNK, ("PUT", "GET", "HEAD")), landed=True)
     writers = scene.writers(WRITERS)
     target = stop.wait()
     wait_until(lambda: later_chunks(scene, target), 20, "a later piece in the bucket")
-    time.sleep(0.5)  # clients note what was acknowledged before
+    time.sleep(0.5)  # until clients have noted earlier acknowledgements
     acked = len(scene.acked)
     stays_so(lambda: len(scene.acked) == acked, 2.5, "acknowledged behind an unknown outcome")
     stop.release()
@@ -45,7 +45,8 @@ def test_nothing_is_acknowledged_behind_a_piece_whose_answer_is_lost(lab, kind):
     "late", [False, pytest.param(True, marks=only_in_test_bucket)], ids=["never", "late"]
 )
 def test_a_hole_in_the_log(lab, kind, way, late):
-    """Pieces behind it are in the bucket; it lands never, or when the next owner works."""
+    """A chunk is missing while later chunks are in the bucket. It never reaches the bucket, or only when the
+    next owner works."""
     scene = Scene(lab, kind)
     stop = scene.stop_at(first_of(CHUNK))
     writers = scene.writers(WRITERS)
@@ -70,14 +71,16 @@ def test_a_hole_in_the_log(lab, kind, way, late):
 
 
 def publish(scene: Scene) -> None:
-    """Waits for a root with all that was written so far: `local` ships nothing without one."""
+    """Waits for a root with all changes so far. With durability `local`, the log is shipped only for a
+    root."""
     assert scene.rewrite().finished() is None
     wait_until(lambda: scene.server.counter("Atoll_publish_lag_ms") == 0, 60, "a root that says all")
 
 
 @stores
 def test_no_root_goes_in_front_of_the_log_it_needs(lab, kind):
-    """A flush has moved one table's half of the transactions into a file, the other half is in the log only."""
+    """A flush has written one table's half of the transactions to a file; the other half is only in the
+    log."""
     scene = Scene(lab, kind, "local")
     publish(scene)
     chunks = scene.stop_at(is_put(CHUNK))
@@ -90,7 +93,7 @@ def test_no_root_goes_in_front_of_the_log_it_needs(lab, kind):
         3,
         "a root although the log in front of it is not in the bucket",
     )
-    acked, scene.acked = scene.acked, set()  # `local` promises nothing of them once the directory is lost
+    acked, scene.acked = scene.acked, set()  # with `local`, these may be lost with the directory
     scene.reopen("bucket")
     scene.check()
     assert scene.found() <= acked

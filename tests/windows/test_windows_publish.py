@@ -1,6 +1,7 @@
-"""Goal:   a server that dies between two steps of publishing loses nothing and leaves nothing wrong in the bucket.
-Method: a proxy keeps the request that marks the window (docs/internals/windows.md); the server is killed there and
-        started from what is left: its directory, the bucket alone, or both after another owner.
+"""Goal:   when a server dies between two steps of publishing, no acknowledged commit is lost, and the bucket
+        is consistent.
+Method: a proxy keeps the request that defines the window (docs/internals/windows.md). The server is killed at
+        this point, and started with its directory, from the bucket alone, or with both after another owner.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from harness.windows import (
 
 
 def die_at(scene: Scene, pattern: str, landed: bool) -> None:
-    """Rewrites a table, and kills the server at the first such upload."""
+    """Rewrites a table, and kills the server at its first upload that matches `pattern`."""
     stop = scene.stop_at(is_put(pattern), landed)
     scene.rewrite()
     stop.wait()
@@ -115,7 +116,7 @@ def test_a_root_whose_answer_is_lost_is_published_once(lab, kind):
 def test_a_copy_of_the_manifest_that_no_root_names(lab, kind, way, landed):
     scene = Scene(lab, kind)
     stop = scene.stop_at(is_put(MANIFEST_COPY), landed)
-    for _ in range(40):  # the MANIFEST is put anew when it has become 20 objects
+    for _ in range(40):  # the MANIFEST is uploaded as a whole when it has 20 objects
         pieces = len(scene.names("man/"))
         assert scene.rewrite().finished() is None
         wait_until(lambda pieces=pieces: stop.targets or len(scene.names("man/")) != pieces, 60, "a publish")
@@ -130,7 +131,7 @@ def test_a_copy_of_the_manifest_that_no_root_names(lab, kind, way, landed):
 
 
 def with_superfluous_files(lab, kind) -> tuple[Scene, set[str]]:
-    """A scene with objects of table files that no root needs any more, and their names."""
+    """A scene with table files in the bucket that no root needs any more, and the names of these files."""
     scene = Scene(lab, kind)
     assert scene.rewrite().finished() is None
     scene.wait_for_names("sst/", bool, "a table file")

@@ -1,6 +1,6 @@
-"""Goal:   docs/internals/windows.md and the tests agree: each row names tests that exist, and each test of a window
-        stands in a row.
-Method: compare the names in the table with the functions of the sources.
+"""Goal:   docs/internals/windows.md and the tests agree: each row names existing tests, and a row names each
+        test of a window.
+Method: compares the names in the table with the functions in the sources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ROW = re.compile(r"^\| (\d+) \|[^|]*\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
 
 
 def rows() -> dict[int, tuple[str, list[str]]]:
-    """Number of each window: what must hold, and the tests."""
+    """Number of a window -> what must hold, and the names of its tests."""
     text = (ROOT / "docs/internals/windows.md").read_text()
     return {
         int(number): (holds, re.findall(r"`([^`]+)`", tests)) for number, holds, tests in ROW.findall(text)

@@ -1,4 +1,4 @@
-"""Tests of the conformance tool's own rules; no server is started."""
+"""Tests the conformance tool's own rules. No server is started."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_test_that_names_the_engine_is_found_through_what_it_sources(tmp_path:
 
 
 class FakeTree(Tree):
-    """A tree whose tests pass once their results are recorded, but for those of `unstable`."""
+    """A tree whose tests pass once their results are recorded, except the tests in `unstable`."""
 
     def __init__(self, unstable: set[str]) -> None:
         self.recorded: list[str] = []

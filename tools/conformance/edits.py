@@ -1,12 +1,14 @@
-"""Changes to the copies of tests, made before InnoDB records their results: both engines run the same changed test.
+"""Edits the copies of tests before InnoDB records their results. So both engines run the same edited test.
 
-A test that uses in one place what only InnoDB has (its own INFORMATION_SCHEMA tables, FULLTEXT, a clause that others
-ignore) would say nothing about the rest of it. tools/conformance/edits.txt takes such places out, one line each:
+A test may use something that only InnoDB has (its own INFORMATION_SCHEMA tables, FULLTEXT, a clause that
+other engines ignore). Such a test would fail there and not test its other statements.
+tools/conformance/edits.txt removes such places, one line for each:
 
     file of a suite  ~pattern~replacement~  reason
 
-The pattern is a regular expression in which `.` and `^` know lines (re.MULTILINE) and [\\s\\S] goes beyond them. A
-pattern that does not occur is an error: the list is as long as what it changes.
+The pattern is a regular expression with re.MULTILINE: `^` matches at the beginning of each line, and
+`.` does not match a line break, but [\\s\\S] does. A pattern that does not occur is an error, so the list has
+no useless lines.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ LINE = re.compile(r"^(?P<file>\S+)\s+~(?P<pattern>[^~]+)~(?P<replacement>[^~]*)~
 
 
 class BadEdit(Exception):
-    """A line of the list that cannot be read or changes nothing."""
+    """A line of the list cannot be parsed, or changes nothing."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One line of the list; `file` is relative to the tree's suite/."""
+    """One line of the list. `file` is relative to the folder suite/ of the tree."""
 
     file: str
     pattern: re.Pattern[str]
@@ -33,7 +35,8 @@ class Edit:
     reason: str
 
     def apply(self, suites: Path) -> None:
-        """Changes the file in the tree whose suites are in `suites`. Errors: BadEdit when nothing is to change."""
+        """Edits the file in the tree whose suites are in `suites`. Errors: BadEdit when the pattern does not
+        occur."""
         place = suites / self.file
         text = place.read_bytes().decode("latin-1")
         changed, count = self.pattern.subn(self.replacement, text)
@@ -43,7 +46,7 @@ class Edit:
 
 
 def read_edits(file: Path = LIST) -> list[Edit]:
-    """Reads the list. Errors: BadEdit for a line that cannot be read."""
+    """Reads the list. Errors: BadEdit for a line that cannot be parsed."""
     edits = []
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         if not line.strip() or line.startswith("#"):

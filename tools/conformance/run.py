@@ -1,4 +1,4 @@
-"""Runs MariaDB's own test suites with ATOLL, and with InnoDB as the measure of what is right.
+"""Runs MariaDB's own test suites with ATOLL, and with InnoDB, whose results are the expected ones.
 
     build/bin/python tools/conformance/run.py                          all suites; hours
     build/bin/python tools/conformance/run.py --suites storage_engine  some, separated by commas
@@ -7,10 +7,11 @@
     build/bin/python tools/conformance/run.py --workers 4 ...          more tests at a time than two
     build/bin/python tools/conformance/run.py --tests vcol.vcol_keys_innodb   these tests only
 
-InnoDB runs each suite first, after the changes of edits.txt; its copy of the suite, with results recorded or as
-installed, becomes Atoll's with the engine's name replaced. Prints `N passed, M failed, K skipped` per suite and engine
-and writes all of it to build/mtr/conformance.json. Fails when the runs do not agree with differences.txt, the list of
-what does not pass and why. What a failed test said is in build/mtr/conformance/<engine>/failed/.
+InnoDB runs each suite first, with the edits of edits.txt. Atoll then runs InnoDB's copy of the suite, with
+results recorded or as installed, and with the engine's name replaced. Prints `N passed, M failed, K skipped`
+per suite and engine, and writes the outcome of all tests to build/mtr/conformance.json. Fails when the runs
+do not agree with differences.txt, which lists the tests that do not pass, and why. The messages of failed
+tests are in build/mtr/conformance/<engine>/failed/.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ RESULT = paths.BUILD / "mtr" / "conformance.json"
 
 
 class Conformance:
-    """One call of this program."""
+    """The state of one run of this program."""
 
     def __init__(self, entries: dict[str, Entry], edits: list[Edit], arguments: argparse.Namespace) -> None:
         self.report: dict[str, dict] = {}
@@ -55,7 +56,7 @@ class Conformance:
                 tree.make()
 
     def close(self) -> None:
-        """Removes the servers' files."""
+        """Removes the files of the test servers."""
         for tree in self._trees.values():
             tree.remove_var()
 
@@ -66,7 +67,8 @@ class Conformance:
         by_suite = [name for name, entry in self._entries.items() if entry.verdict == "installed"]
         by_suite = [name for name in by_suite if name.rpartition(".")[0] in suite.folders]
         tree.install(suite, self._trees[REFERENCE].suites, by_suite)
-        # What is known not to pass may leave things behind that others stumble over.
+        # Tests that are known to fail run last, because they may leave objects behind that make other tests
+        # fail.
         sound = self._chosen(suite, {"skip", "innodb", "atoll"})
         unsound = [name for name in self._chosen(suite, {"skip", "innodb"}) if name not in sound]
         subject = self._timed(suite, SUBJECT, [sound, unsound])
@@ -90,7 +92,8 @@ class Conformance:
         tree.install_reference(suite, self._edits)
         chosen = self._chosen(suite, {"skip"})
         if suite.oracle is Oracle.RECORDED:
-            # The second run finds results that differ from one run to the next: they measure nothing.
+            # The second run finds tests whose results differ between runs. Such results cannot be used for a
+            # comparison.
             tree.run(suite, chosen, self._minutes_left(), record=True)
         run = self._timed(suite, REFERENCE, [chosen])
         self.complaints += judge_reference(self._entries, run)
@@ -100,7 +103,8 @@ class Conformance:
         return run
 
     def _fingerprint(self, suite: Suite) -> int:
-        """Of what decides how InnoDB runs the suite: a run with other edits measures nothing."""
+        """A checksum of everything that determines how InnoDB runs the suite. A kept InnoDB run with another
+        one must not be used."""
         edits = [edit for edit in self._edits if edit.file.split("/")[0] in suite.folders]
         return zlib.crc32(repr((suite, edits)).encode())
 
@@ -108,7 +112,7 @@ class Conformance:
         return int((self._deadline - time.monotonic()) / 60)
 
     def _timed(self, suite: Suite, engine: str, batches: list[list[str]]) -> Run:
-        """Runs the batches one after another; what they say becomes one report."""
+        """Runs the batches of tests one after another. Their outcomes become one entry of the report."""
         if not any(batches):
             self.complaints.append(f"{suite.name}: {engine} did not run, no test")
             return Run()
@@ -153,7 +157,7 @@ class Conformance:
 
 
 def parse_arguments() -> argparse.Namespace:
-    """Reads the command line; what it means is in this file's first lines."""
+    """Parses the command line. The docstring of this file explains the options."""
     known = {suite.name: suite for suite in SUITES}
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -174,7 +178,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Returns the exit status: 0 when all runs agree with the list."""
+    """Runs the chosen suites. Returns the exit status: 0 when all runs agree with the list."""
     arguments = parse_arguments()
     if not paths.plugin().exists():
         print(f"{paths.plugin()} is not built; run: make build", file=sys.stderr)
@@ -186,7 +190,7 @@ def main() -> int:
         return 1
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     lock = (paths.BUILD / "mtr" / "conformance.lock").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # the trees are made for one run at a time
+    fcntl.flock(lock, fcntl.LOCK_EX)  # only one run at a time can use the trees
     work = Conformance(entries, edits, arguments)
     try:
         for suite in arguments.suites:

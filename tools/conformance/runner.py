@@ -1,4 +1,4 @@
-"""Runs MariaDB's test runner on one suite with one engine and reads what it says."""
+"""Runs MariaDB's test runner on one suite with one engine, and parses its output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEMORY_BYTES_WANTED = 2_000_000_000  # of /dev/shm for the servers' files; conta
 
 @dataclass
 class Outcome:
-    """What became of one test in one combination."""
+    """The outcome of one test in one combination."""
 
     status: str  # pass, fail, skipped
     text: str = ""  # the runner's reason for a skip, the difference for a failure
@@ -46,12 +46,13 @@ class Run:
     timed_out: bool = False
 
     def count(self, status: str) -> int:
-        """Returns how many tests ended so."""
+        """Returns how many tests have this status."""
         return sum(outcome.status == status for outcome in self.outcomes.values())
 
 
 def parse(log: str) -> dict[str, Outcome]:
-    """Reads the runner's output. A test reported twice (a warning in the server's log after it) has failed."""
+    """Parses the runner's output. A test that is reported twice has failed: the second report is for a
+    warning in the server's log."""
     outcomes: dict[str, Outcome] = {}
     failing: Outcome | None = None
     for line in log.splitlines():
@@ -87,25 +88,26 @@ class Tree:
 
     @property
     def suites(self) -> Path:
-        """Where the copies of the suites are."""
+        """The folder with the copies of the suites."""
         return self.folder / "suite"
 
     def make(self) -> None:
         """Builds the tree anew.
 
-        Errors: subprocess.CalledProcessError when the server's tests are not there; the script has said so.
+        Errors: subprocess.CalledProcessError when the server's tests are missing. The script mtr-root.sh has
+        printed a message.
         """
-        for outcomes in self.home.glob("*.json"):  # the results that belong to them go with the tree
+        for outcomes in self.home.glob("*.json"):  # saved outcomes of the old tree
             outcomes.unlink()
         script = self._project / "tools" / "mtr-root.sh"
         subprocess.run([script, self.home / "root", self._plugin], check=True)
         link = self.home / "root" / "lib" / "mysql" / "plugin" / "ha_atoll.so"
         link.unlink()
-        shutil.copyfile(self._plugin, link)  # a build while the suites run must not harm them
+        shutil.copyfile(self._plugin, link)  # a copy, so that a build meanwhile does no harm
         own_includes(self.folder, self.engine)
 
     def install_reference(self, suite: Suite, edits: list[Edit]) -> None:
-        """Copies the server's own `suite` and changes the copy. Errors: edits.BadEdit."""
+        """Copies `suite` from the installed server and edits the copy. Errors: edits.BadEdit."""
         install(suite, REFERENCE, SYSTEM_SUITES, self.suites)
         for edit in edits:
             if edit.file.split("/")[0] in suite.folders:
@@ -127,10 +129,11 @@ class Tree:
     def run(
         self, suite: Suite, tests: list[str], limit_minutes: int, record: bool = False, again: bool = False
     ) -> Run:
-        """Runs `tests`; blocks until they end or the limit passes. The runner's output goes to <suite>.log.
+        """Runs `tests`, and waits until they have ended or the time limit is over. The runner's output goes
+        to <suite>.log.
 
-        `record`: what they write becomes their expected result in this tree. `again`: other tests of the suite have
-        just been run; their logs and differences stay.
+        `record`: the tests' output becomes their expected result in this tree. `again`: other tests of the
+        suite have just been run, and their logs and differences must be kept.
         """
         command = self._command(suite, limit_minutes) + (["--record"] if record else []) + tests
         log = self.home / (
@@ -156,7 +159,8 @@ class Tree:
         return run
 
     def mend(self, suite: Suite, run: Run, limit_minutes: int) -> None:
-        """Makes what the failed tests of `run` write their expected result; `run` then has how they end with that."""
+        """Records the output of the failed tests of `run` as their expected results, runs them again, and
+        puts the new outcomes into `run`."""
         failed = sorted({name.split(" ")[0] for name, one in run.outcomes.items() if one.status == "fail"})
         if not failed:
             return
@@ -195,7 +199,7 @@ class Tree:
         shutil.rmtree(var, ignore_errors=True)
         memory = Path("/dev/shm")
         if memory.is_dir() and shutil.disk_usage(memory).free >= MEMORY_BYTES_WANTED:
-            # The same name in each run: some results show it.
+            # The name is the same in each run, because some test results contain it.
             place = memory / f"atoll-conformance-{zlib.crc32(bytes(self.home)):08x}"
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
@@ -205,7 +209,7 @@ class Tree:
         return var
 
     def remove_var(self) -> None:
-        """Gives the memory of the servers' files back."""
+        """Frees the memory (/dev/shm) that the servers' files take."""
         var = self.home / "var"
         if var.is_symlink():
             shutil.rmtree(var.resolve(), ignore_errors=True)
@@ -213,7 +217,7 @@ class Tree:
 
 
 def _write_differences(folder: Path, run: Run) -> None:
-    """One file per failed test: what the runner said about it."""
+    """Writes the runner's output about each failed test to a file of its own."""
     for name, outcome in run.outcomes.items():
         if outcome.status == "fail":
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,14 @@
-"""The suites of the server that Atoll is measured by, and how each is made to run with another engine.
+"""The server's test suites that are run with Atoll, and how each is prepared to run with another engine.
 
-A suite is copied to the runner's private tree at run time with the name InnoDB replaced by the engine's; nothing of it
-is kept in this repository. edits.txt says what is taken out of the copies. What counts as the expected result:
+A suite is copied to the runner's private tree at run time, with the name InnoDB replaced by that of the
+engine. Nothing of it is kept in this repository. edits.txt lists what is removed from the copies. The
+expected results are one of:
 
-* recorded: what InnoDB wrote when it ran the same copy with --record, and wrote again in a second run. For suites
-  whose results are stale or were written for another default engine.
-* stock: the result file as installed. For suites that run one test in several combinations with one result.
-* mended: the result file as installed where InnoDB writes the same, recorded where it does not. For suites whose
-  results were written for another default engine and mostly do not show which one it is.
+* recorded: the output of InnoDB when it ran the same copy with --record, if a second run has the same output.
+  For suites whose results are out of date or were written for another default engine.
+* stock: the installed result file. For suites that run one test in several combinations with one result.
+* mended: the installed result file if InnoDB's output is the same, otherwise a recorded one. For suites whose
+  results were written for another default engine, but mostly do not depend on it.
 """
 
 from __future__ import annotations
@@ -27,36 +28,38 @@ SYSTEM_SUITES = paths.SERVER / "share" / "mysql" / "mysql-test" / "suite"
 REFERENCE = "InnoDB"
 SUBJECT = "ATOLL"
 
-# Whole words only: innodb_lock_wait_timeout, have_innodb.inc, --innodb and include/innodb.inc stay.
+# Matches InnoDB as a whole word only. innodb_lock_wait_timeout, have_innodb.inc, --innodb and
+# include/innodb.inc are not replaced.
 ENGINE_WORD = re.compile(r"(?<![\w/.#-])innodb(?![\w.-])(?!\t\t\d+ transactions)", re.IGNORECASE)
 
 ENGINE_CLAUSE = re.compile(r"engine(_type)?\s*=\s*'?innodb", re.IGNORECASE)
 SOURCED = re.compile(r"^\s*(?:--\s*)?source\s+(\S+?);?\s*$", re.MULTILINE)
 
-# What Atoll has under its own name: options of the same meaning, and the server's table of a replica's position.
+# Names that exist for Atoll, too, with its own name in them: options of the same meaning, and the server's
+# table with a replica's position.
 NAMESAKE = re.compile(
     r"(?:(?<=gtid_slave_pos_)|(?<=skip-))innodb\b|innodb(?=[-_](?:lock[-_]wait[-_]timeout|read[-_]only)\b)",
     re.IGNORECASE,
 )
 
-# What InnoDB prints about itself; in Atoll's expected results these lines are not there.
+# Lines that InnoDB prints about itself. They are removed from Atoll's expected results.
 INNODB_ONLY_LINES = re.compile(
-    # It cannot optimize in place; Atoll does and just says OK.
+    # InnoDB cannot optimize in place and prints this note; Atoll can, and prints only OK.
     r"^[^\n]*\toptimize\tnote\tTable does not support optimize[^\n]*\n"
-    # Its files in listings of a directory; Atoll has none for a table.
+    # InnoDB's files in listings of a directory; Atoll has no file for a table there.
     r"|^[\w#]+\.ibd\n",
     re.MULTILINE,
 )
 SUBSTITUTED = {".test", ".inc", ".result", ".rdiff", ".sql", ".opt"}
 
-# Tests that name another engine run nothing of ours.
+# Tests whose file names contain another engine's name do not use ours.
 OTHER_ENGINE = re.compile(
     r"(^|_)(myisam|maria|aria|archive|memory|heap|blackhole|csv|merge|federated|rocksdb|ndb|falcon)(_|$)"
 )
 
 
 class Oracle(Enum):
-    """Where the expected results come from."""
+    """Where the expected results come from; see the docstring of this file."""
 
     RECORDED = "recorded"
     STOCK = "stock"
@@ -65,17 +68,19 @@ class Oracle(Enum):
 
 @dataclass(frozen=True)
 class Suite:
-    """One line of the report; `folders` are the runner's suites it consists of."""
+    """One line of the report. `folders` are the suites of the runner of which it consists."""
 
     name: str
     folders: tuple[str, ...]
     oracle: Oracle
     only: str = ""  # pattern of the tests' names; empty: all
-    # File name -> text, ENGINE standing for the engine: the ways a suite chooses its default engine.
+    # File name -> text, in which ENGINE stands for the engine. By these files a suite chooses its default
+    # engine.
     combinations: dict[str, str] = field(default_factory=dict)
-    # Only tests that name InnoDB or ask for it, themselves or in a script of their suite; False: only the others.
+    # True: only tests that name InnoDB or require it, themselves or in a sourced script of their suite.
+    # False: only the other tests. None: all tests.
     names_engine: bool | None = None
-    keep_names: bool = False  # only the default engine changes; tests that name InnoDB go on to use it
+    keep_names: bool = False  # only the default engine changes; tests that name InnoDB still use it
     server_options: tuple[str, ...] = ()
     runner_options: tuple[str, ...] = ()
 
@@ -117,22 +122,23 @@ SUITES = (
         ("versioning",),
         Oracle.STOCK,
         combinations={
-            # The suite's own scripts look for a combination of this name.
+            # The suite's own scripts require a combination with this name.
             "engines.combinations": "[timestamp]\ndefault-storage-engine=ENGINE\n",
             "innodb.combinations": "[timestamp]\ndefault-storage-engine=ENGINE\n",
         },
-        keep_names=True,  # system versioning by transaction is InnoDB's alone
+        keep_names=True,  # only InnoDB has system versioning by transaction
     ),
     Suite("sql_sequence", ("sql_sequence",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
-    # The default engine stays the suite's own (MyISAM): its results are written for that.
+    # The default engine stays that of the suite (MyISAM), because its results were written for MyISAM.
     Suite("rpl", ("rpl",), Oracle.STOCK, names_engine=True),
-    # The rest of it: what a table's engine should make no difference to.
+    # The other tests of rpl, whose results should not depend on the engine of the tables.
     Suite("rpl_default", ("rpl",), Oracle.MENDED, names_engine=False, server_options=DEFAULT_ENGINE),
 )
 
 
 def substitute(text: str, engine: str) -> str:
-    """Returns `text` with the reference engine's name replaced; small letters stay small."""
+    """Returns `text` with the reference engine's name replaced by that of `engine`. Lower case stays lower
+    case."""
     if engine == REFERENCE:
         return text
 
@@ -143,30 +149,31 @@ def substitute(text: str, engine: str) -> str:
 
 
 def translate(result: str, engine: str) -> str:
-    """Returns InnoDB's expected result as `engine` should print it."""
+    """Returns InnoDB's expected result, changed into what `engine` should print."""
     return result if engine == REFERENCE else INNODB_ONLY_LINES.sub("", substitute(result, engine))
 
 
 def renew(result: str) -> str:
-    """Returns an installed result with what the server has come to print since it was written."""
+    """Returns an installed result with the changes in the server's output since the result was written."""
     return re.sub(
         r" DEFAULT CHARSET=latin1(?! COLLATE)", " DEFAULT CHARSET=latin1 COLLATE=latin1_swedish_ci", result
     )
 
 
 def installed_result(tree: Path, name: str) -> Path:
-    """Returns the file of a test's expected result in a tree's suite/."""
+    """Returns the file with a test's expected result below a tree's suite/."""
     folder, _, test = name.rpartition(".")
     result = tree / folder / "r" / f"{test}.result"
     return result if result.exists() else tree / folder / f"{test}.result"
 
 
 def own_includes(folder: Path, engine: str) -> None:
-    """Makes an include/ and a main/ of the tree's own, for suites that source scripts from there.
+    """Replaces the tree's links include/ and main/ by folders, for suites that source scripts from there.
 
-    Their tables are of `engine`, and they print nothing that differs between runs: wait_show_condition.inc shows the
-    process list when it gives up, with connection numbers and times. It also waits a second longer than it is told,
-    which is when tests of storage_engine expect other timeouts.
+    Their scripts create tables in `engine`, and print nothing that differs between runs. The installed
+    wait_show_condition.inc does: it shows the process list, with connection numbers and times, when it gives
+    up. It also waits a second longer than requested, when other timeouts of storage_engine's tests are
+    expected to expire.
     """
     for name in ("include", "main"):
         own = folder / name
@@ -187,9 +194,9 @@ def own_includes(folder: Path, engine: str) -> None:
 
 
 def copy_folder(source: Path, target: Path, engine: str) -> None:
-    """Copies one folder of a suite, with its sub-folders, for `engine`. What is in `target` goes first.
+    """Copies one folder of a suite, with its sub-folders, for `engine`. Deletes `target` first.
 
-    Files that are not UTF-8 are treated as Latin-1, which gives every byte back.
+    All files are decoded as Latin-1, which keeps every byte, because some of them are not UTF-8.
     """
     if target.is_symlink():
         target.unlink()
@@ -209,7 +216,8 @@ def copy_folder(source: Path, target: Path, engine: str) -> None:
 
 
 def mask_engine(folder: Path, engine: str) -> None:
-    """Lets tests that print ENGINE for the name of the default engine do so for `engine`."""
+    """Edits tests that print ENGINE instead of the default engine's name: they then replace the name of
+    `engine`."""
     for file in folder.rglob("*.test"):
         text = file.read_bytes().decode("latin-1")
         text = text.replace(f"replace_result {REFERENCE} ENGINE", f"replace_result {engine} ENGINE")
@@ -217,10 +225,10 @@ def mask_engine(folder: Path, engine: str) -> None:
 
 
 def install(suite: Suite, engine: str, source: Path, target: Path) -> None:
-    """Copies `suite` from one tree's suite/ to another's and sets the engine it runs with."""
+    """Copies `suite` from one tree's suite/ to another's, and sets the engine with which it runs."""
     for folder in suite.folders:
         if "/" in folder and folder.split("/")[0] in suite.folders:
-            continue  # copied with its parent
+            continue  # was copied with its parent
         if "/" in folder:
             parent = target / folder.split("/")[0]
             if parent.is_symlink():
@@ -237,7 +245,8 @@ def install(suite: Suite, engine: str, source: Path, target: Path) -> None:
 
 
 def accept_any_refusal(suite: Suite, tree: Path) -> None:
-    """Where a test expects that an ALTER's ALGORITHM or LOCK is refused, lets the engine say why or not say why."""
+    """If a test expects that an ALTER's ALGORITHM or LOCK is refused, lets it accept the error with and
+    without a reason."""
     refusal = re.compile(
         r"^(\s*(?:--\s*)?error )ER_ALTER_OPERATION_NOT_SUPPORTED(?:_REASON)?(;?)$", re.MULTILINE
     )
@@ -251,7 +260,8 @@ def accept_any_refusal(suite: Suite, tree: Path) -> None:
 
 
 def tests_of(suite: Suite, tree: Path) -> list[str]:
-    """Returns the names (`suite.test`) of the tests that concern the engine, from a tree's suite/."""
+    """Returns the names (`suite.test`) of the suite's tests below a tree's suite/ that are relevant for the
+    engine."""
     names = []
     for folder in suite.folders:
         place = tree / folder / "t"
@@ -265,7 +275,7 @@ def tests_of(suite: Suite, tree: Path) -> list[str]:
 
 
 def names_engine(file: Path, tree: Path, seen: set[Path]) -> bool:
-    """Does a script, or one that it sources from its suite, use InnoDB by name or ask for it to be there?"""
+    """Returns whether a script, or one that it sources from its suite, names InnoDB or requires it."""
     if file in seen or not file.is_file():
         return False
     seen.add(file)

@@ -1,15 +1,15 @@
-"""The list of tests that are known not to pass, and the comparison of a run with it.
+"""The list of tests that are known not to pass, and the comparison of a run with this list.
 
 A line of tools/conformance/differences.txt is `verdict  suite.test  reason`; the test's name may be followed by a
 combination in quotes. The verdicts:
 
     skip       neither engine runs it
-    innodb     InnoDB does not pass it here, so that there is nothing to compare with; Atoll does not run it
-    installed  Atoll is measured by the result that the suite brings, because InnoDB's own is another one
+    innodb     InnoDB does not pass it here, so there is no result to compare with; Atoll does not run it
+    installed  Atoll's result is compared with the installed one, because InnoDB's differs from it
     atoll      InnoDB passes it and Atoll does not
 
-A run must agree with the list: what is not listed passes with every engine (or is skipped by the runner with both),
-and what is listed fails where it says so.
+A run must agree with the list: tests that are not listed pass with every engine (or the runner skips them
+with both), and listed tests fail as their verdict says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERDICTS = ("skip", "innodb", "installed", "atoll")
 
 
 class BadList(Exception):
-    """The list of differences has a line that says nothing."""
+    """A line of the list of differences cannot be parsed."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,10 @@ class Entry:
 
 
 def read_list(file: Path) -> dict[str, Entry]:
-    """Reads the list, by the tests' names.
+    """Reads the list. Returns its lines by the names of the tests.
 
-    Errors: BadList for a line that lacks a part, an unknown verdict, a test listed twice.
+    Errors: BadList for a line without one of the three parts, an unknown verdict, or a test that is listed
+    twice.
     """
     entries: dict[str, Entry] = {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
@@ -60,12 +61,13 @@ def read_list(file: Path) -> dict[str, Entry]:
 
 
 def entry_of(entries: dict[str, Entry], name: str) -> Entry | None:
-    """Returns the line for a test with or without its combination."""
+    """Returns the line for this test and combination, or for the test in all combinations; None if there is
+    none."""
     return entries.get(name) or entries.get(name.split(" ")[0])
 
 
 def judge_reference(entries: dict[str, Entry], run: Run) -> list[str]:
-    """Returns what InnoDB's run says against the list, one sentence each."""
+    """Returns the differences between InnoDB's run and the list, one sentence each."""
     complaints = []
     for name, outcome in sorted(run.outcomes.items()):
         entry = entry_of(entries, name)
@@ -78,13 +80,14 @@ def judge_reference(entries: dict[str, Entry], run: Run) -> list[str]:
 
 
 def judge_subject(entries: dict[str, Entry], run: Run, reference: Run) -> list[str]:
-    """Returns what Atoll's run says against the list, one sentence each."""
+    """Returns the differences between Atoll's run and the list, one sentence each."""
     complaints = []
     for name, outcome in sorted(run.outcomes.items()):
         entry = entry_of(entries, name)
         listed = entry is not None and entry.verdict == "atoll"
         expected = reference.outcomes.get(name)
-        # Other combinations of a test may pass, so that it runs.
+        # A test whose verdict is innodb runs if InnoDB passes some of its combinations. The others cannot be
+        # compared.
         nothing_to_compare = (
             entry is not None
             and entry.verdict == "innodb"
@@ -104,7 +107,7 @@ def judge_subject(entries: dict[str, Entry], run: Run, reference: Run) -> list[s
 
 
 def _passes_of_listed(entries: dict[str, Entry], run: Run, verdict: str) -> dict[str, bool]:
-    """For each test of this verdict that ran: did it pass in all its combinations?"""
+    """Returns, for each test with this verdict that was run, whether it passed in all its combinations."""
     passes: dict[str, bool] = {}
     for name, outcome in run.outcomes.items():
         entry = entry_of(entries, name)

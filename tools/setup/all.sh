@@ -1,10 +1,11 @@
 #!/bin/bash
-# Sets up everything the build, the demo and the tests need. Safe to repeat: what is there is used.
+# Sets up everything that the build, the demo and the tests need. It can be repeated: existing products are
+# used.
 #
 #   tools/setup/all.sh        all of it; writes build/setup.env
 #
-# build/setup.env tells the other scripts where things are; build/mariadb leads to the server, build/bin to the S3
-# servers and to the Python of the project, so that nobody needs to know the cache.
+# build/setup.env has the paths for the other scripts. build/mariadb is a link to the server, and build/bin
+# has the S3 servers and the project's Python. So other scripts do not depend on the layout of the cache.
 . "$(dirname "$0")/common.sh"
 
 "$SETUP_DIR/prerequisites.sh"
@@ -23,7 +24,7 @@ ln -sfn "$ATOLL_CACHE/$MINIO_NAME/minio" "$build/bin/minio"
 ln -sfn "$ATOLL_CACHE/$VERSITYGW_NAME/versitygw" "$build/bin/versitygw"
 ln -sfn "../$MINIO_NAME/minio" "$ATOLL_CACHE/bin/minio"
 ln -sfn "../$VERSITYGW_NAME/versitygw" "$ATOLL_CACHE/bin/versitygw"
-# Not a link: a Python reached through a link does not find its environment.
+# A script and not a link, because a Python that is started through a link does not find its environment.
 printf '#!/bin/sh\nexec "%s/bin/python" "$@"\n' "$python" >"$build/bin/python"
 chmod 755 "$build/bin/python"
 cat >"$build/setup.env.new" <<END

@@ -1,15 +1,16 @@
 # shellcheck shell=bash
-# Fetches Debian packages into the cache as an ordinary user. Source it after common.sh.
+# Downloads Debian packages into the cache as an ordinary user. Source this file after common.sh.
 #
-# apt works in folders below $ATOLL_CACHE/apt: its lists, its archive and its log. Nothing of the system's is written, and
-# nothing is installed. Package sources, keys, pins and proxies are the machine's own.
+# apt keeps its lists, archive and log in folders below $ATOLL_CACHE/apt. No file of the system is written,
+# and nothing is installed. Package sources, keys, pins and proxies are those of the machine.
 
 APT_DIR=$ATOLL_CACHE/apt
 APT_LOG=$ATOLL_CACHE/log/apt.log
 APT_OPTIONS=(-o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$APT_DIR/sources.d" -o "Dir::State::lists=$APT_DIR/lists"
   -o "Dir::Cache=$APT_DIR/cache" -o APT::Sandbox::User= -o APT::Get::List-Cleanup=0)
 
-# Reads the lists of the machine's package sources, binary and source. Dies when a source does not answer.
+# Downloads the package lists of the machine's package sources, for binary and source packages. Dies when a
+# source does not answer.
 update_package_lists() {
   local file
   rm -rf "$APT_DIR/sources.d"
@@ -24,8 +25,8 @@ update_package_lists() {
   run_logged "$APT_LOG" apt-get -q "${APT_OPTIONS[@]}" update
 }
 
-# fetch_into FOLDER COMMAND...: runs `apt-get COMMAND` in FOLDER, unless the folder is there; false, and no folder, when
-# apt cannot fetch all of it.
+# fetch_into FOLDER COMMAND...: runs `apt-get COMMAND` in a new FOLDER; does nothing if FOLDER exists. Returns
+# false, and leaves no folder, when apt cannot download everything.
 fetch_into() {
   local target=$1
   shift

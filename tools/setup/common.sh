@@ -1,9 +1,10 @@
-# shellcheck shell=bash disable=SC2034  # names for those who source it
-# Shared by the set-up scripts: messages, the cache folder, and "build once".
-# Source it from bash; it sets strict mode.
+# shellcheck shell=bash disable=SC2034  # names for the scripts that source it
+# Shared by the set-up scripts: messages, the cache folder, and functions that build a product once per
+# machine. Source it from bash; it sets strict mode.
 #
-# Every product goes to $ATOLL_CACHE under a name that holds its version. It is built in a temporary folder beside its
-# place and renamed there when complete, so an interrupted set-up leaves nothing that looks finished.
+# Every product is stored in $ATOLL_CACHE under a name that contains its version. It is built in a temporary
+# folder there and renamed when complete, so an interrupted set-up leaves no incomplete product under a final
+# name.
 set -euo pipefail
 
 SETUP_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,7 +24,8 @@ die() {
   exit 1
 }
 
-# run_logged LOG COMMAND...: quiet when it works, the end of the log when it does not.
+# run_logged LOG COMMAND...: prints nothing if the command succeeds. Otherwise prints the end of the log and
+# exits.
 run_logged() {
   local log=$1
   shift
@@ -34,8 +36,9 @@ run_logged() {
   fi
 }
 
-# provide NAME FUNCTION: makes $ATOLL_CACHE/NAME by calling FUNCTION with a temporary folder, unless it is there.
-# Two set-ups at once wait for each other. The build log stays in $ATOLL_CACHE/log/NAME.log.
+# provide NAME FUNCTION: if $ATOLL_CACHE/NAME does not exist, makes it by calling FUNCTION with a temporary
+# folder. A lock makes concurrent set-ups wait for each other. The build log is kept in
+# $ATOLL_CACHE/log/NAME.log.
 provide() {
   local name=$1 builder=$2
   local target=$ATOLL_CACHE/$name work started
@@ -48,7 +51,7 @@ provide() {
     say "building $name (once per machine; log: $ATOLL_CACHE/log/$name.log)"
     : >"$ATOLL_CACHE/log/$name.log"
     work=$(mktemp -d "$ATOLL_CACHE/$name.XXXXXX")
-    # shellcheck disable=SC2064  # the folder of now, not of later
+    # shellcheck disable=SC2064  # expand the folder's name now, not at exit
     trap "rm -rf '$work'" EXIT
     mkdir "$work/out"
     "$builder" "$work" "$work/out" "$ATOLL_CACHE/log/$name.log"
@@ -61,8 +64,9 @@ provide() {
   rm -f "$ATOLL_CACHE/$name.lock"
 }
 
-# provide_in_place NAME FUNCTION: as provide, for what cannot be moved, as a virtual environment: FUNCTION makes it in
-# $ATOLL_CACHE/NAME itself, and it becomes valid with its stamp.
+# provide_in_place NAME FUNCTION: as provide, for products that cannot be moved, such as a virtual
+# environment. FUNCTION makes the product in $ATOLL_CACHE/NAME itself; the file .complete marks it as
+# finished.
 provide_in_place() {
   local name=$1 builder=$2
   local target=$ATOLL_CACHE/$name log=$ATOLL_CACHE/log/$name.log
@@ -92,7 +96,8 @@ cached_servers() {
   done | sed -E 's|.*/mariadb-server-([^/]*)/usr/sbin/mariadbd$|\1|' | sort -Vr
 }
 
-# The one that is used: of the pinned version, else the newest; empty when there is none (which is no failure).
+# Prints the version of the cached server to use: the pinned version, otherwise the newest. Prints nothing
+# when there is none; this is no failure.
 cached_server() {
   local all pinned
   all=$(cached_servers)
@@ -106,7 +111,7 @@ without_epoch() { printf '%s' "${1#*:}"; }
 # 10.11.18-0+deb12u1 -> 10.11.18
 upstream_version() { printf '%s' "${1%%-*}"; }
 
-# The private headers and the unpacked packages of a server of that version.
+# The cache folders with the private headers and with the unpacked packages of the server of that version.
 mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$1"; }
 mariadb_server_dir() { printf '%s/mariadb-server-%s' "$ATOLL_CACHE" "$1"; }
 ROCKSDB_NAME=rocksdb-$ROCKSDB_VERSION-r$ROCKSDB_RECIPE-$ARCH

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Unpacks a MariaDB server with its tools, test suite and plugins into the cache, and makes its private headers. Nothing is installed,
-# and an installed server is neither used nor changed.
+# Unpacks a MariaDB server with its tools, test suite and plugins into the cache, and makes its private
+# headers. Nothing is installed. An installed server is not used or changed.
 #
-# A storage engine loads only into the version it was compiled for, and it needs headers that only the source package
-# has. So this takes the pinned version, or else the newest one, of which every package and the source can be fetched,
-# and whose classes have the layout that the engine knows. When one is in the cache, nothing is asked of the network.
+# A storage engine loads only into the server version for which it was compiled, and it needs headers that
+# only the source package has. So this script takes the pinned version, or otherwise the newest one, of which
+# all packages and the source can be downloaded and whose classes have the layout that the engine knows. If
+# the cache has a server, the network is not used.
 #
 # Result: $ATOLL_CACHE/mariadb-server-<version>/usr             the server; lib/<triplet> there has its libraries
 #         $ATOLL_CACHE/mariadb-<version>/{generated,include,sql,wsrep-lib}   the headers
@@ -13,16 +14,17 @@
 
 SERVER_PACKAGES="mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-backup mariadb-test
   mariadb-test-data mariadb-plugin-s3 mariadb-plugin-rocksdb libmariadb-dev"
-# Libraries of theirs that are neither in a plain Debian nor needed by a package of the build.
+# Libraries that these packages need, and that a minimal Debian with the build packages does not have.
 LIBRARY_PACKAGES="libaio1 libnuma1 liburing2 libsnappy1v5 libpcre2-posix3"
 
-# Not configured, and some of them would need packages of their own for that.
+# Plugins that are left out when the source is configured, because some of them would need further packages.
 PLUGINS_OFF="COLUMNSTORE ROCKSDB MROONGA SPIDER CONNECT OQGRAPH S3 AWS_KEY_MANAGEMENT HASHICORP_KEY_MANAGEMENT
   CRACKLIB_PASSWORD_CHECK AUTH_GSSAPI AUTH_PAM SPHINX FEDERATED FEDERATEDX"
 
 # ---- which version ---------------------------------------------------------------------------------
 
-# Debian versions of the series that the package lists have: the pinned one first, then from new to old.
+# Prints the Debian versions of the series in the package lists: the pinned version first, then from new to
+# old.
 candidates() {
   local all
   all=$(apt-cache "${APT_OPTIONS[@]}" madison mariadb-server | awk -F'|' '{gsub(/ /, "", $2); print $2}' |
@@ -34,7 +36,8 @@ candidates() {
 packages_dir() { printf '%s/mariadb-packages-%s' "$ATOLL_CACHE" "$(without_epoch "$1")"; }
 source_dir() { printf '%s/mariadb-source-%s' "$ATOLL_CACHE" "$(without_epoch "$1")"; }
 
-# fetch_version DEBIAN_VERSION: packages and source into the cache; false when one of them is not served.
+# fetch_version DEBIAN_VERSION: downloads packages and source into the cache. Returns false when one of them
+# cannot be downloaded.
 fetch_version() {
   local package packages=()
   for package in $SERVER_PACKAGES; do packages+=("$package=$1"); done
@@ -54,7 +57,7 @@ choose_version() {
     version=$(without_epoch "$candidate")
     provide "mariadb-$version" make_headers
     if headers_fit "$(mariadb_dir "$version")" && vtables_fit "$(packages_dir "$version")"; then
-      # Last, because it says that everything else is in order.
+      # Unpacked last, because an unpacked server in the cache means that all other steps have succeeded.
       provide "mariadb-server-$version" unpack_server
       rm -rf "$(packages_dir "$version")" "$(source_dir "$version")"
       return
@@ -77,7 +80,8 @@ unpack_server() {  # unpack_server WORK OUT LOG
   [ -z "$missing" ] || die "MariaDB $version needs libraries that are neither here nor unpacked: $missing"
 }
 
-# libraries_missing USR: the names of libraries that the programs and plugins we use would not find.
+# libraries_missing USR: prints the names of the libraries that the programs and plugins we use would not
+# find.
 libraries_missing() {
   LD_LIBRARY_PATH=$1/lib/$ARCH-linux-gnu ldd "$1"/sbin/mariadbd "$1"/bin/{mariadb,mariadb-backup,mariadb-binlog,mariadb-test} \
     "$1"/lib/mysql/plugin/ha_{rocksdb,s3}.so | awk '/not found/ {print $1}' | sort -u | tr '\n' ' '
@@ -86,7 +90,8 @@ libraries_missing() {
 # ---- its headers -----------------------------------------------------------------------------------
 
 unpack_source() {  # unpack_source FROM WORK: WORK/source, with Debian's patches
-  # Called in a condition, where bash ignores `set -e`: every step says itself that it failed.
+  # run_logged calls this function in a condition, where bash ignores `set -e`. So each step returns its
+  # failure itself.
   local patch
   mkdir "$2/source" &&
     tar -xf "$1"/mariadb_*.orig.tar.gz -C "$2/source" --strip-components=1 &&
@@ -129,8 +134,8 @@ headers_fit() {  # headers_fit HEADERS: true when the engine's classes of the se
     -isystem "$1/sql" "$ATOLL_ROOT/engine/plugin/abi_check.cc" >>"$APT_LOG" 2>&1
 }
 
-# vtables_fit PACKAGES: true when the server's virtual tables have as many entries as those of 10.11.18. Headers of the same
-# version come with them, but one more virtual function does not change the size of a class.
+# vtables_fit PACKAGES: true when the server's virtual tables have the sizes of those of 10.11.18. headers_fit
+# does not check this, because a further virtual function does not change the size of a class.
 vtables_fit() {
   local sizes server
   [ "$ARCH" = x86_64 ] || return 0

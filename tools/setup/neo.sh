@@ -1,15 +1,15 @@
 #!/bin/bash
-# Makes the environment of `make bench-neo`: NEO's programs and the Python 2.7 that they need, from
-# neo-requirements.txt. Result: build/bin/neo leads to it.
+# Makes the Python environment of `make bench-neo`: NEO's programs, from neo-requirements.txt, with the Python
+# 2.7 that they need. Result: the link build/bin/neo.
 #
-# Debian 12 has no Python 2.7; this looks for one in PATH and among those of pyenv. It is not installed here.
+# Debian 12 has no Python 2.7. This script looks for one in PATH and in pyenv; it does not install one.
 . "$(dirname "$0")/common.sh"
 
 VIRTUALENV=20.15.1  # the last that runs on Python 2.7
 
-"$SETUP_DIR/system-packages.sh" libmariadb-dev  # mysqlclient is compiled
+"$SETUP_DIR/system-packages.sh" libmariadb-dev  # needed to compile mysqlclient
 
-# Prints the path of a Python 2.7 that has pip; fails when there is none.
+# Prints the path of a Python 2.7 with pip. Returns false when there is none.
 find_python() {
   local candidate
   for candidate in "$(command -v python2.7 || true)" "${PYENV_ROOT:-$HOME/.pyenv}"/versions/2.7*/bin/python2.7; do

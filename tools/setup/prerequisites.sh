@@ -1,5 +1,5 @@
 #!/bin/bash
-# Checks what must be on the machine before anything is built, and says all that is missing at once.
+# Checks the machine's prerequisites for the build, and lists all missing ones at once.
 . "$(dirname "$0")/common.sh"
 
 problems=()
@@ -44,7 +44,7 @@ check_tools() {
 check_space() {
   mkdir -p "$ATOLL_CACHE" || problems+=("$ATOLL_CACHE cannot be created; set XDG_CACHE_HOME to a writable folder")
   local folder free_mb
-  # A warm cache needs little more; only a cold one is held to the full size.
+  # If the cache has RocksDB already, little more space is needed. Only without it is the full size demanded.
   [ -d "$ATOLL_CACHE/$ROCKSDB_NAME" ] && return
   for folder in "$ATOLL_CACHE" "$ATOLL_ROOT"; do
     free_mb=$(df -Pm "$folder" 2>/dev/null | awk 'NR==2 {print $4}')

@@ -1,13 +1,16 @@
 #!/bin/bash
-# Builds the static RocksDB library that goes into the plugin.
+# Builds the static RocksDB library that is linked into the plugin.
 #
-# The source comes from a crate because that is an exact, checksummed archive; the crate itself is never compiled.
-# Hidden symbols: the server may load another RocksDB with ha_rocksdb.so. RTTI: the plugin derives from RocksDB's
-# classes and the server's. No perf context: reading its level is a call of __tls_get_addr in a plugin, several times for
-# each row (up to 13 % of a scan); engine/base/work.h counts what a statement does instead. No io_uring, no jemalloc: the plugin must not need what a plain Debian server lacks.
-# Jumbo sources (12 files each) cut the compile time to less than half.
-# The compiler knows from rocksdb-profile.tar.xz which branches everyday SQL takes: tools/rocksdb_profile.sh makes that
-# file, and docs/costs.md says what it gives. Another compiler than Debian 12's ignores it.
+# The source is taken from a Rust crate, because a crate is an exact archive with a checksum. The crate itself
+# is never compiled. The reasons for the options:
+# Symbols are hidden, because the server may load another RocksDB with ha_rocksdb.so. RTTI is on, because the
+# plugin derives classes from those of RocksDB and of the server. The perf context is off: in a plugin,
+# reading its level is a call of __tls_get_addr, several times for each row (up to 13 % of a scan). Instead,
+# engine/base/work.h counts the work of statements. io_uring and jemalloc are off, because the plugin must not
+# need libraries that a plain Debian server lacks. Jumbo sources (12 files each) reduce the compile time to
+# less than half. The profile rocksdb-profile.tar.xz tells the compiler which branches everyday SQL takes.
+# tools/rocksdb_profile.sh makes it, and docs/costs.md has its effect. Compilers other than Debian 12's ignore
+# it.
 #
 #   tools/setup/rocksdb.sh [--tsan|--instrumented]
 #       --tsan: for ThreadSanitizer, see tools/tsan.sh     --instrumented: counts its branches, for tools/rocksdb_profile.sh
@@ -25,7 +28,8 @@ case $variant in
   *) die "unknown option $variant" "see the head of $0" ;;
 esac
 
-# Prints the compiler's options for the variant. Profiles are found by the object's path below WORK/build.
+# Prints the compiler's options for the variant. A profile is found by the path of its object file relative to
+# WORK/build.
 instrumentation() {  # instrumentation WORK
   local named="-fprofile-prefix-path=$1/build"
   case $variant in

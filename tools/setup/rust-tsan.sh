@@ -1,20 +1,22 @@
 #!/bin/bash
-# Unpacks a Rust compiler whose standard library can be built again, instrumented for ThreadSanitizer.
+# Unpacks a Rust compiler with the sources of its standard library, which can then be built with
+# instrumentation for ThreadSanitizer.
 #
-# A standard library without instrumentation is of no use: the sanitizer does not see what a contended Mutex or the last
-# Arc does in there, and calls it a race. Its sources must be those of the very compiler, and rustup's component with
-# them comes from no package registry. Debian has both, for building browsers, with the sanitizer's runtime beside them.
-# They are unpacked and not installed: whoever builds Atoll keeps the Rust they have.
+# The standard library must be instrumented. Otherwise the sanitizer does not see the synchronization inside a
+# contended Mutex or at the drop of the last Arc, and reports races. Its sources must be those of the same
+# compiler, and rustup's component with these sources is in no package registry. Debian has compiler and
+# sources, for building browsers, and also the sanitizer's runtime. The packages are unpacked and not
+# installed, so the machine's own Rust is not changed.
 #
-# Result: $ATOLL_CACHE/rust-tsan-r<recipe>-.../bin/{cargo,rustc,llvm-symbolizer}, of the newest version that Debian has on
-# that day; nothing, with a note, when Debian has none that is new enough.
+# Result: $ATOLL_CACHE/rust-tsan-r<recipe>-.../bin/{cargo,rustc,llvm-symbolizer}, of the newest version that
+# Debian offers at that time. If Debian has no version that is new enough, there is no result, only a message.
 . "$(dirname "$0")/common.sh"
 . "$SETUP_DIR/apt.sh"
 
 COMPILER_PACKAGES="rustc-web cargo-web libstd-rust-web-dev rust-web-src"
 offered_version() { apt-cache "${APT_OPTIONS[@]}" policy rustc-web | sed -n 's/^ *Candidate: \([0-9.]*\).*/\1/p'; }
 
-# The packages and the libraries of theirs that this machine lacks.
+# Prints the packages to download: the compiler's, and those of their libraries that this machine lacks.
 packages_to_fetch() {
   # shellcheck disable=SC2086
   { printf '%s\n' $COMPILER_PACKAGES
@@ -31,7 +33,8 @@ unpack() {  # unpack WORK OUT PACKAGE PATTERN...: the files of a package that ma
   dpkg-deb --fsys-tarfile "$work/packages/${package}"_*.deb | tar -x -C "$out" --wildcards "$@"
 }
 
-# A program in bin/ that finds its libraries and, if it is the compiler, its own standard library.
+# Makes a script in bin/ that starts a program with the path of its libraries and, for the compiler, of its
+# standard library.
 add_program() {  # add_program OUT NAME PATH [OPTION]
   local here="\$(dirname \"\$(dirname \"\$(readlink -f \"\$0\")\")\")"
   printf '#!/bin/sh\nhere=%s\nexport LD_LIBRARY_PATH="$here/usr/lib/%s-linux-gnu"\nexec "$here/%s" %s "$@"\n' \
@@ -58,7 +61,7 @@ unpack_compiler() {  # unpack_compiler WORK OUT LOG
   unpack "$work" "$out" "libclang-rt-$llvm-dev" "*/libclang_rt.tsan-$ARCH.a"
   unpack "$work" "$out" "llvm-$llvm" "*/llvm-$llvm/bin/llvm-symbolizer"
   add_program "$out" llvm-symbolizer "usr/lib/llvm-$llvm/bin/llvm-symbolizer"
-  # Where rustc looks for it.
+  # rustc looks for the sanitizer's runtime under this name.
   libraries=$("$out/bin/rustc" --print target-libdir)
   cp "$out/usr/lib/llvm-$llvm/lib/clang/$llvm/lib/linux/libclang_rt.tsan-$ARCH.a" "$libraries/librustc-stable_rt.tsan.a"
 }

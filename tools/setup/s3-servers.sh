@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 install_go_binary() {  # install_go_binary OUT LOG MODULE@VERSION
-  # Outside the work tree, so that no go.mod of ours or a parent folder is looked at.
+  # Run in /, so that go finds no go.mod of the work tree or of a folder above it.
   (cd / && run_logged "$2" env CGO_ENABLED=0 GOFLAGS="-buildvcs=false" GOBIN="$1" \
     go install -ldflags="-s -w" "$3")
 }

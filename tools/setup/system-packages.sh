@@ -1,13 +1,15 @@
 #!/bin/bash
-# Makes sure that the compilers and libraries of the build are installed. The server is none of them (mariadb.sh).
+# Makes sure that the compilers and libraries of the build are installed. The MariaDB server is not installed;
+# mariadb.sh unpacks it.
 #
 #   tools/setup/system-packages.sh [PACKAGE...]      these as well; the benchmarks need sysbench
 #
-# As root it installs what is missing, which needs the network. As an ordinary user it installs nothing: it names what is
-# missing and prints the one command that root has to type. No installed package is upgraded, downgraded or removed.
+# As root it installs missing packages, which needs the network. As an ordinary user it installs nothing: it
+# names the missing packages and prints the one command that root has to run. No installed package is
+# upgraded, downgraded or removed.
 . "$(dirname "$0")/common.sh"
 
-# The second half is what configuring MariaDB's source asks for.
+# The last line has the packages that are needed to configure MariaDB's source.
 BUILD_PACKAGES="g++ make cmake pkg-config perl ccache clang-format clang-tidy clang libclang-rt-14-dev libgtest-dev libgmock-dev
   libzstd-dev liblz4-dev zlib1g-dev libssl-dev patch xz-utils util-linux strace
   bison libncurses-dev libpcre2-dev libfmt-dev libedit-dev libaio-dev libsystemd-dev"
@@ -20,7 +22,7 @@ missing_packages() {
   for package in $BUILD_PACKAGES "$@"; do
     is_installed "$package" || printf '%s ' "$package"
   done
-  # Debian's own Python comes without the part that makes virtual environments.
+  # Debian's python3 package lacks the modules that make virtual environments.
   python3 -c 'import venv, ensurepip' 2>/dev/null || printf 'python3-venv '
 }
 

@@ -1,5 +1,5 @@
-//! Questions that a command asks before it gives something up, and the name of this process in the
-//! bucket's records.
+//! Asks the user for consent before a command deletes or replaces something; and the name that this process
+//! writes into the bucket's records.
 
 use objstore::StoreError;
 use std::io::{BufRead, IsTerminal, Write};
@@ -14,9 +14,10 @@ pub(crate) enum Consent {
 }
 
 impl Consent {
-    /// Says what will be done and returns when the user agrees.
+    /// Prints `what`, which says what will be done, and returns when the user agrees.
     ///
-    /// Errors: `Invalid` when the user does not, or cannot be asked because nobody sits at a terminal.
+    /// Errors: `Invalid` when the user does not agree, or when standard input is no terminal, so that nobody
+    /// can be asked.
     pub(crate) fn to(self, what: &str) -> Result<(), StoreError> {
         if self == Self::Given {
             return Ok(());
@@ -37,7 +38,7 @@ impl Consent {
     }
 }
 
-/// `host:process`, for records that say who made them.
+/// `atollctl@host:process`: the creator's name in the records that this process writes to the bucket.
 pub(crate) fn this_process() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("atollctl@{}:{}", host.trim(), std::process::id())

@@ -5,7 +5,7 @@ use crate::output::{Printer, Table};
 use objstore::certify::{Certificate, CertifyOptions, Fitness, Verdict, certify};
 use objstore::{Bucket, StoreError};
 
-/// Prints the certificate of `bucket`; see [`certify`] for `damaging`.
+/// Examines `bucket` and prints its certificate. [`certify`] explains `damaging`.
 pub(crate) async fn run(
     printer: &Printer,
     bucket: &Bucket,

@@ -1,5 +1,5 @@
-//! `atollctl clone` and `atollctl release`: the first makes another database that begins with the state of
-//! this one, the second ends what the two share.
+//! `atollctl clone` makes another database that begins with the state of this one and shares its files.
+//! `atollctl release` tells the parents that the clone reads none of their files any more.
 
 use crate::ask;
 use crate::output::{Printer, size};
@@ -8,7 +8,8 @@ use objstore::date::utc;
 use objstore::protocol::{CloneRequest, Inspector, Past};
 use objstore::{Bucket, StoreError};
 
-/// Clones the database of `inspector` into `child`, at `child_url`. True: the clone was made.
+/// Clones the database of `inspector` into the bucket `child`, whose URL is `child_url`. Returns true when
+/// the clone was made.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -50,7 +51,8 @@ pub(crate) async fn run(
     Ok(true)
 }
 
-/// Tells the parents of a clone that it needs nothing of theirs any more. True: they know.
+/// Tells the parents of the clone of `inspector` that it needs none of their files any more. Returns true
+/// when every parent was told.
 pub(crate) async fn release(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match inspector.release_parents().await {
         Ok(origins) if printer.is_json() => printer.json(&origins),
@@ -64,8 +66,8 @@ pub(crate) async fn release(printer: &Printer, inspector: &Inspector) -> Result<
     Ok(true)
 }
 
-/// Whether a clone at `child` could read files at `parent`: its file map can name only a prefix of the same
-/// bucket, or a directory of the same machine.
+/// Whether a clone at the URL `child` could read files at the URL `parent`. The clone's file map can name
+/// only a prefix of the same bucket, or a directory of the same machine.
 pub(crate) fn shares_files(parent: &str, child: &str) -> Result<bool, StoreError> {
     Ok(match (Location::parse(parent)?, Location::parse(child)?) {
         (Location::Directory(_), Location::Directory(_)) => true,

@@ -1,4 +1,5 @@
-//! `atollctl copy`: keeps a second bucket in step; and clones into a place that cannot share files with the parent.
+//! `atollctl copy`: keeps a copy of the database in a second bucket up to date. The same code makes clones in
+//! a place that cannot share files with the parent.
 
 use crate::ask;
 use crate::output::{Printer, size};
@@ -53,13 +54,14 @@ impl TargetOptions {
 
 /// What to copy.
 pub(crate) enum Purpose {
-    /// The present state; a later call brings the copy up to date.
+    /// Copy the present state. A later call brings the copy up to date.
     InStep { limit_mib_per_second: Option<u64> },
-    /// One state, copied once.
+    /// Copy one state once: that of the past, or the present state for None.
     Clone(Option<Past>),
 }
 
-/// Copies the database of `inspector` into `target`, at `target_url`. True: the copy is complete.
+/// Copies the database of `inspector` into the bucket `target`, whose URL is `target_url`. Returns true when
+/// the copy is complete.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -1,6 +1,8 @@
-//! `atollctl doctor`: does what a server does with a bucket, step by step, and says at the first failure what to do.
+//! `atollctl doctor`: makes the requests that a server makes, step by step. At the first failure it says what
+//! the DBA can do.
 //!
-//! Writes only below `hint/doctor/` and deletes what it wrote. Steps that need a failed one are skipped.
+//! Writes only below `hint/doctor/` and deletes what it wrote. When a step fails, the steps that need its
+//! result are skipped.
 
 use crate::output::{Printer, Table};
 use bytes::Bytes;
@@ -10,7 +12,8 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A greater difference between the clocks gives a warning; S3 refuses signatures at 15 minutes.
+/// A greater difference between the clocks of this machine and of the bucket gives a warning. At 15 minutes
+/// S3 refuses the signatures of requests.
 const SKEW_MAX: Duration = Duration::from_secs(60);
 /// Round trips above this make `atoll_durability=sync` slow.
 const ROUND_TRIP_SLOW: Duration = Duration::from_millis(100);
@@ -24,7 +27,7 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// One step and how it went.
+/// The result of one step.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Finding {
     pub(crate) step: &'static str,
@@ -32,7 +35,7 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
-/// Takes all steps and prints what they found. True when no step failed.
+/// Takes all steps and prints their results. Returns true when no step failed.
 pub(crate) async fn run(printer: &Printer, config: Result<StoreConfig, StoreError>) -> bool {
     let findings = match config.and_then(|config| Ok((client::connect(&config, Arc::default())?, config))) {
         Ok((bucket, config)) => {
@@ -61,7 +64,7 @@ fn is_well(findings: &[Finding]) -> bool {
     findings.iter().all(|finding| finding.verdict != Verdict::Failed)
 }
 
-/// Takes the steps in the order in which a server meets them.
+/// Takes all steps except the upload checksum, in the order in which a server makes the same requests.
 pub(crate) async fn examine(bucket: &Bucket) -> Vec<Finding> {
     let mut findings = vec![ok("configuration", bucket.place().to_owned())];
     let key = probe_key();
@@ -110,7 +113,7 @@ async fn upload_checksum(damaging: Result<Bucket, StoreError>) -> Finding {
     }
 }
 
-/// Reads the probe object a few times; the time of the fastest read counts as the round trip.
+/// Reads the probe object `ROUND_TRIPS` times. The time of the fastest read counts as the round trip.
 async fn read_back(bucket: &Bucket, key: &str) -> Finding {
     let mut fastest = Duration::MAX;
     for _ in 0..ROUND_TRIPS {
@@ -134,7 +137,7 @@ async fn read_back(bucket: &Bucket, key: &str) -> Finding {
     ok("read", text)
 }
 
-/// Compares the object's time with this machine's.
+/// Compares the time at which the bucket says that `key` was written with the clock of this machine.
 async fn clock(bucket: &Bucket, key: &str) -> Finding {
     let there = match bucket.head(key).await {
         Ok(info) => info.last_modified,

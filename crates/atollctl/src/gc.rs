@@ -1,10 +1,10 @@
-//! `atollctl gc`: what the collector will delete, and how to hold it.
+//! `atollctl gc`: shows what the collector will delete, pauses the collector and ends the pause.
 
 use crate::output::{Printer, size};
 use objstore::StoreError;
 use objstore::protocol::{GcPlan, Inspector, Unneeded};
 
-/// Shows what is superfluous. Always true: superfluous objects are no problem.
+/// Shows which objects nothing needs. Always returns true: such objects are no problem of the database.
 pub(crate) async fn plan(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     let plan = inspector.gc_plan().await?;
     if printer.is_json() {
@@ -15,16 +15,16 @@ pub(crate) async fn plan(printer: &Printer, inspector: &Inspector) -> Result<boo
     Ok(true)
 }
 
-/// Holds the collector until [`resume`].
+/// Keeps the collector from deleting anything until [`resume`] is called.
 pub(crate) async fn pause(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
-    // This fails when there is no database: a pin in a wrong place would hold nothing.
+    // Fails when there is no database at this URL: a pin at a wrong URL would pause no collector.
     inspector.status().await?;
     inspector.pause_collector().await?;
     printer.line("paused: no owner deletes anything from now on, but for a batch that has begun (at most 1000 objects)");
     Ok(true)
 }
 
-/// Ends the pause.
+/// Ends the pause that [`pause`] began.
 pub(crate) async fn resume(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     inspector.resume_collector().await?;
     let pins = inspector.gc_plan().await?.pins;
@@ -58,7 +58,7 @@ fn print_plan(printer: &Printer, plan: &GcPlan) {
     printer.line("nothing was deleted: only the server that owns the database deletes, while it runs");
 }
 
-/// One line for each of `objects`.
+/// Prints one line, which begins with `label`, for each of `objects`.
 pub(crate) fn print_unneeded(printer: &Printer, label: &str, objects: &[Unneeded]) {
     for object in objects {
         let hours = object.age_s / 3600;

@@ -1,12 +1,12 @@
-//! `atollctl`: looks at an Atoll database in a bucket, from any machine, while a server runs or after it is gone.
+//! `atollctl`: examines an Atoll database in a bucket, from any machine, with or without a running server.
 //!
-//! `restore` and `materialize` claim a database, and `copy` claims the copy. The others write nothing to it,
-//! except the probe objects of `doctor` and `certify`, which they delete again, the outcome of
-//! `verify --restore`, and pins: those of snapshots and clones, of readers while they run, and that of
-//! `gc --pause`.
+//! `restore` and `materialize` claim a database, and `copy` claims the copy. The other commands write only
+//! these objects to a database: `doctor` and `certify` write probe objects and delete them again,
+//! `verify --restore` writes its outcome, and pins are written for snapshots, for clones, for commands that
+//! read while they run, and by `gc --pause`.
 //!
-//! Exit status: 0 all is well, 1 something is wrong with the database or the bucket, or what was asked for
-//! cannot be done, 2 it could not be found out.
+//! Exit status: 0 when all is well; 1 when something is wrong with the database or the bucket, or when the
+//! request cannot be carried out; 2 when the command could not find out.
 
 mod ask;
 mod certify;
@@ -143,7 +143,7 @@ async fn certify(cli: &Cli, printer: &Printer, options: &CertifyOptions) -> Resu
     })
 }
 
-/// Runs one of the commands that work on a database. True when all is well.
+/// Runs one of the commands that work on the database of `inspector`. Returns true when all is well.
 async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match &cli.command {
         Command::Status { .. } => status(printer, inspector).await,
@@ -203,7 +203,8 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
     }
 }
 
-/// Where rows are read. None: they are not wanted. Errors, requests: as [`complete_config`], if they are.
+/// The bucket and the scratch directory for reading rows; None if `is_wanted` is false. Errors, requests: as
+/// [`complete_config`] if `is_wanted`, otherwise none.
 async fn place_of_rows(
     cli: &Cli,
     is_wanted: bool,
@@ -215,7 +216,7 @@ async fn place_of_rows(
     Ok(Some(rows::Place { config: complete_config(cli).await?, scratch: scratch.map(Path::to_owned) }))
 }
 
-/// Clones the database of `inspector` into `new_url`. True: the clone was made.
+/// Clones the database of `inspector` into `new_url`. Returns true when the clone was made.
 async fn clone_into(
     cli: &Cli,
     printer: &Printer,
@@ -252,7 +253,7 @@ async fn complete_config(cli: &Cli) -> Result<StoreConfig, StoreError> {
 fn config(cli: &Cli) -> Result<StoreConfig, StoreError> {
     let config = config_of(cli, cli.command.url());
     if let Some(path) = config.url.strip_prefix("file://") {
-        // Connecting creates the directory for a server; a tool only looks.
+        // Connecting would create the directory, as a server needs it. This tool must not create it.
         if !Path::new(path).is_dir() {
             return Err(StoreError::Invalid(format!("there is no directory {path}")));
         }

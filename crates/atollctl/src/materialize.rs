@@ -6,8 +6,8 @@ use crate::progress::{bytes_bar, show};
 use objstore::StoreError;
 use objstore::protocol::{Inspector, MaterializeStatus};
 
-/// Copies what the clone reads in other databases, after asking. True: those databases need not keep anything
-/// for the clone any more.
+/// Asks the user, then copies the files that the clone reads in other databases. Returns true when those
+/// databases need not keep any file for the clone any more.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -66,7 +66,8 @@ fn print_done(printer: &Printer, done: &MaterializeStatus) {
     }
 }
 
-/// An error that the user can mend ends with status 1: the clone is as it was.
+/// Prints an error that the user can correct, and returns false, which gives exit status 1. The clone is
+/// unchanged.
 fn refused(error: StoreError) -> Result<bool, StoreError> {
     match error {
         StoreError::Invalid(_)

@@ -1,10 +1,10 @@
-//! Text for people or JSON for programs: the only place that writes to standard output.
+//! Writes results as text for people or as JSON for programs. No other file writes to standard output.
 
 use serde::Serialize;
 use std::io::Write;
 use std::time::SystemTime;
 
-/// Writes results.
+/// Writes results to standard output.
 pub(crate) struct Printer {
     json: bool,
 }
@@ -18,12 +18,13 @@ impl Printer {
         self.json
     }
 
-    /// Writes one line of text. That the reader has gone away (`| head`) is no error.
+    /// Writes one line of text. A closed pipe (`| head`) is no error.
     pub(crate) fn line(&self, text: &str) {
         let _ = writeln!(std::io::stdout(), "{text}");
     }
 
-    /// Does what [`Self::line`] does, and returns false when the reader has gone away.
+    /// Writes one line as [`Self::line`] does, and flushes it. Returns false when the output is a closed
+    /// pipe.
     pub(crate) fn try_line(&self, text: &str) -> bool {
         let mut out = std::io::stdout();
         writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
@@ -86,7 +87,8 @@ impl Table {
     }
 }
 
-/// A name as it is printed: what would break a line or a terminal is escaped.
+/// `name` in the form in which it is printed. Control characters, which could break the line or disturb the
+/// terminal, are escaped.
 pub(crate) fn shown(name: &str) -> String {
     let character = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     name.chars().map(character).collect()

@@ -1,4 +1,5 @@
-//! `atollctl doctor --policy`: the least that an access key must be allowed, as a policy of AWS IAM. No request is made.
+//! `atollctl doctor --policy`: prints the smallest AWS IAM policy that is sufficient for an access key of
+//! Atoll. No request is made.
 
 use objstore::StoreError;
 use objstore::config::{Location, StoreConfig};
@@ -25,7 +26,8 @@ pub(crate) fn least(config: &StoreConfig) -> Result<Value, StoreError> {
             &["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
             &objects,
         ),
-        // Without a condition on the prefix: with one, S3 answers 403 instead of 404 for an object that is absent.
+        // Listing is allowed for the whole bucket. If it were limited to the prefix, S3 would answer 403
+        // instead of 404 for an absent object.
         allow("AtollListing", &["s3:ListBucket", "s3:ListBucketMultipartUploads"], &bucket),
     ];
     if config.sse == "aws:kms" {

@@ -8,7 +8,7 @@ pub(crate) fn bytes_bar(printer: &Printer) -> ProgressBar {
     bar(printer, "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}")
 }
 
-/// A progress bar in objects, hidden in the same cases.
+/// A progress bar that counts objects. It is hidden with `--json`, and when the output is no terminal.
 pub(crate) fn objects_bar(printer: &Printer) -> ProgressBar {
     bar(printer, "{bar:40} {pos}/{len} objects {eta}")
 }

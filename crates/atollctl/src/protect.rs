@@ -1,4 +1,4 @@
-//! `atollctl snapshot protect`: a snapshot that nobody drops until a date.
+//! `atollctl snapshot protect`: makes a snapshot that cannot be dropped until a date.
 
 use crate::output::{Printer, shown};
 use crate::progress;
@@ -26,7 +26,8 @@ impl From<ObjectLock> for LockMode {
     }
 }
 
-/// Protects the snapshot `name` until `until_us`. True: it is protected.
+/// Protects the snapshot `name` from deletion until `until_us`, in microseconds since 1970. Prints why it
+/// cannot be protected and returns false, for example when there is no such snapshot.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -87,12 +88,13 @@ async fn protect(
     Ok(())
 }
 
-/// Writes a time in seconds since 1970 for people.
+/// A time in seconds since 1970 as text: date, time and "UTC".
 pub(crate) fn day_and_time(seconds: u64) -> String {
     format!("{} UTC", utc_seconds(seconds))
 }
 
-/// Parses a moment. A date alone, `2027-01-31`, means the beginning of that day.
+/// Parses a date and time into microseconds since 1970. A date alone, `2027-01-31`, means the beginning of
+/// that day in UTC.
 pub(crate) fn parse_until(text: &str) -> Result<u64, String> {
     date::parse(text).map_err(|error| error.to_string())
 }

@@ -1,4 +1,5 @@
-//! `atollctl verify --restore`: proves a restore by doing what a server without a local directory does.
+//! `atollctl verify --restore`: proves that the database can be restored, by restoring it as a server without
+//! a local directory does.
 
 use crate::ask;
 use crate::output::{Printer, size};
@@ -11,7 +12,8 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Restores into a scratch directory below `place` and reads all table files, with `rows` all rows too. True: a restore works.
+/// Restores into a scratch directory below `place` and reads all table files. If `rows` is given, reads all
+/// rows, too. Returns true when the restore worked.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -39,7 +41,8 @@ pub(crate) async fn run(
     Ok(proof.is_restorable)
 }
 
-/// Adds to `proof` what RocksDB finds in the newest state, which has what was committed meanwhile.
+/// Lets RocksDB read all rows of the newest state, and adds their number and the problems to `proof`. That
+/// state includes the commits made since the restore.
 async fn read_rows(inspector: &Inspector, place: &Place, proof: &mut Proof) -> Result<(), StoreError> {
     let names = inspector.table_names().await?;
     match rows::check(place, &names, PRESENT).await {
@@ -90,7 +93,7 @@ impl Scratch {
     fn new(place: Option<&Path>) -> Result<Self, StoreError> {
         let parent = place.map_or_else(std::env::temp_dir, Path::to_owned);
         let path = parent.join(format!("atollctl-restore-{}", std::process::id()));
-        // Nobody else may read the log.
+        // The directory will hold the database's log, which no other user may read.
         let mut builder = DirBuilder::new();
         builder
             .mode(0o700)

@@ -15,7 +15,7 @@ pub(crate) fn wanted(past: &PastOptions) -> Result<Past, StoreError> {
     past.get().ok_or_else(missing)
 }
 
-/// Shows what [`run`] would do. True: it can be done.
+/// Shows what [`run`] would do. Returns true when it can be done.
 pub(crate) async fn plan(printer: &Printer, inspector: &Inspector, past: &Past) -> Result<bool, StoreError> {
     let plan = match inspector.plan_rewind(past).await {
         Err(error) => return refused(error),
@@ -35,7 +35,8 @@ pub(crate) async fn plan(printer: &Printer, inspector: &Inspector, past: &Past) 
     Ok(true)
 }
 
-/// Puts the database back to `past` and keeps the present as the snapshot `keep`. True: it is done.
+/// Puts the database back to `past` and keeps the present as the snapshot `keep`. Returns true when this is
+/// done.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -104,7 +105,8 @@ fn default_name() -> String {
     format!("before restore {}", utc(now.as_micros() as u64))
 }
 
-/// An error that the user can mend ends with status 1: the database is as it was.
+/// Prints an error that the user can correct, and returns false, which gives exit status 1. The database is
+/// unchanged.
 fn refused(error: StoreError) -> Result<bool, StoreError> {
     match error {
         StoreError::Invalid(_) | StoreError::NotFound { .. } | StoreError::ReadOnly(_) => {

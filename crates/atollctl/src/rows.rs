@@ -1,5 +1,5 @@
-//! What takes reading rows: `diff --rows` and `verify --restore --rows`. The program `atollctl-rows` does it, because it takes
-//! RocksDB, which this program does without.
+//! Reads rows for `diff --rows` and `verify --restore --rows`. It runs the program `atollctl-rows`, because
+//! reading rows takes RocksDB, which is not linked into atollctl.
 
 use crate::ask;
 use crate::output::{Table, shown};
@@ -9,47 +9,47 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The program, in the directory of this one.
+/// The program that reads rows. It is installed in the directory of atollctl.
 const PROGRAM: &str = "atollctl-rows";
-/// Its last line.
+/// The last line that `atollctl-rows` prints when it has succeeded.
 const END: &str = ".";
-/// Its exit status when a state cannot be opened because it is damaged.
+/// The exit status of `atollctl-rows` when a state cannot be opened because it is damaged.
 const EXIT_CORRUPTION: i32 = 3;
 
-/// Where the rows are, and where they are compared.
+/// The bucket whose rows are read, and the directory in which RocksDB opens them.
 pub(crate) struct Place {
     pub(crate) config: StoreConfig,
-    /// None: the directory for temporary files.
+    /// None: a scratch directory below the one for temporary files.
     pub(crate) scratch: Option<PathBuf>,
 }
 
-/// A table that differs.
+/// How the rows of one table differ between two states.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct ChangedRows {
     name: String,
-    /// `changed`: only rows differ; `altered`; `renamed`; `rebuilt`; `added`; `dropped`.
+    /// `changed` when only rows differ; or else `altered`, `renamed`, `rebuilt`, `added` or `dropped`.
     change: String,
-    /// What a renamed table was called.
+    /// The earlier name of a renamed table.
     former_name: Option<String>,
     inserted: u64,
     changed: u64,
     deleted: u64,
-    /// How many keys were looked at.
+    /// How many keys were read for the comparison.
     keys_read: u64,
 }
 
-/// A table that was read.
+/// What `verify --restore --rows` found in one table.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ReadTable {
     pub(crate) name: String,
     pub(crate) rows: u64,
-    /// Of all indexes but the primary one.
+    /// The number of entries of all indexes except the primary key.
     pub(crate) entries: u64,
-    /// What is damaged; empty: nothing.
+    /// What is damaged; empty when no damage was found.
     pub(crate) problem: String,
 }
 
-/// Compares the rows of two states. Errors: those of [`run`].
+/// Compares the rows of the states `first` and `second`. Errors: those of [`run`].
 pub(crate) async fn diff(
     place: &Place,
     names: &TableNames,
@@ -59,7 +59,8 @@ pub(crate) async fn diff(
     run(place, "diff", &[first, second], |fields| changed_rows(fields, names)).await
 }
 
-/// Reads all of a state. Errors: those of [`run`]; damage is none.
+/// Reads all rows and index entries of a state. Errors: those of [`run`]. Damage to a table is no error; it
+/// is returned in [`ReadTable`].
 pub(crate) async fn check(
     place: &Place,
     names: &TableNames,
@@ -68,10 +69,10 @@ pub(crate) async fn check(
     run(place, "check", &[state], |fields| read_table(fields, names)).await
 }
 
-/// Runs the program and reads its lines with `read`.
+/// Runs `atollctl-rows` and parses each line of its output with `read`.
 ///
-/// Errors: `Corruption` when a state cannot be opened because it is damaged; `Unavailable` when the program cannot be started, or fails.
-/// The message is its own.
+/// Errors: `Corruption` when a state cannot be opened because it is damaged; `Unavailable` when the program
+/// cannot be started, or fails. The message is what the program has written to standard error.
 async fn run<T>(
     place: &Place,
     verb: &str,
@@ -87,7 +88,8 @@ async fn run<T>(
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |what: String| StoreError::Unavailable(format!("reading rows: {what}"));
     let output = tokio::task::spawn_blocking(move || command.output()).await;
-    // It is there only if the program was killed.
+    // The program deletes its scratch directory when it ends. The directory still exists only if the program
+    // was killed.
     let _ = std::fs::remove_dir_all(&scratch);
     let output = output.map_err(|error| failed(error.to_string()))?;
     let Output { status, stdout, stderr } = output.map_err(|error| {
@@ -126,7 +128,8 @@ fn command(place: &Place, verb: &str, scratch: &Path, states: &[&str]) -> Result
     Ok(command)
 }
 
-/// What the program has written (engine/visitor/main.cc). None: not all of it.
+/// Parses the output of the program (engine/visitor/main.cc). None when its last line is missing or a line
+/// cannot be parsed, so that the output is incomplete.
 fn parse<T>(text: &str, read: impl Fn(&[&str]) -> Option<T>) -> Option<Vec<T>> {
     let lines: Vec<&str> = text.lines().collect();
     let (last, lines) = lines.split_last()?;
@@ -163,13 +166,15 @@ fn read_table(fields: &[&str], names: &TableNames) -> Option<ReadTable> {
     })
 }
 
-/// The name of the table with which a line begins, and the other fields.
+/// Splits a line of the program's output into the table's name, which its first four fields give, and the
+/// other fields.
 fn named<'a, 'b>(fields: &'a [&'b str], names: &TableNames) -> Option<(String, &'a [&'b str])> {
     let [family, prefix, database, table, rest @ ..] = fields else { return None };
     let place = (family.parse().ok()?, prefix.parse().ok()?);
     let name = full_name(database, table);
-    // The bucket has this name as a file name that cannot be decoded here. The owner has noted the decoded name, but the one of the
-    // present: the table may have been called differently at the time that is looked at.
+    // `@` is left in `name` when it uses a code for characters that only the server can decode. The owner has
+    // noted the decoded name in the bucket. But that is the table's present name, and the table may have had
+    // another name at the time of the state that is read.
     let hinted = names.tables.iter().chain(&names.gone).find(|table| table.place() == place);
     let name = match hinted {
         Some(hinted) if name.contains('@') => format!("{}.{}", hinted.database, hinted.name),
@@ -182,8 +187,8 @@ fn full_name(database: &str, table: &str) -> String {
     format!("{}.{}", decoded(database), decoded(table))
 }
 
-/// Names of files have some characters as `@` and four hexadecimal digits. The server has shorter codes for letters of some alphabets;
-/// those stay as they are.
+/// Decodes the name of a table file: the server writes some characters as `@` and four hexadecimal digits. It
+/// has shorter codes for letters of some alphabets, which are left as they are.
 fn decoded(name: &str) -> String {
     let mut parts = name.split('@');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -198,7 +203,7 @@ fn decoded(name: &str) -> String {
     text
 }
 
-/// For people.
+/// The changed rows as a table of text for people.
 pub(crate) fn table(rows: &[ChangedRows]) -> Table {
     let mut table = Table::new(&["table", "change", ">inserted", ">changed", ">deleted", ">keys read"]);
     for row in rows {

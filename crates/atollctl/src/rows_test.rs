@@ -1,5 +1,5 @@
-//! Goal:   what the program writes is understood, whole or not at all.
-//! Method: lines made by hand.
+//! Goal:   the output of `atollctl-rows` is parsed correctly, and incomplete output is refused.
+//! Method: parses lines that were written by hand.
 
 use super::*;
 

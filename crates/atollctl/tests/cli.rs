@@ -1,7 +1,8 @@
 //! Goal:   the commands of atollctl tell the truth about a database in a directory, and exit as documented.
-//! Method: publishes a small database through the object layer, runs the built program on it, then damages the bucket.
+//! Method: publishes a small database through the object layer, runs the built program on it, then damages
+//!         the bucket.
 
-#![allow(clippy::unwrap_used)] // A test says so by failing.
+#![allow(clippy::unwrap_used)] // In a test, a panic is the report of a failure.
 
 use objstore::protocol::Store;
 use objstore::{Durability, StoreConfig, log};

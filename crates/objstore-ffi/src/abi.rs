@@ -1,20 +1,21 @@
-//! The C structs of engine/bridge/objstore.h, field by field, and how Rust values enter them.
+//! Rust copies of the C structs of engine/bridge/objstore.h, field by field, and functions that convert
+//! between C and Rust values.
 
 use objstore::{Code, Interrupt, Level, StoreError, Wish};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-/// `atoll_result`.
+/// The C struct `atoll_result`.
 #[repr(C)]
 pub struct AtollResult {
-    /// `atoll::Code`.
+    /// The number of an `atoll::Code`.
     pub code: u8,
-    /// NUL-terminated UTF-8; what follows the NUL is not initialised, because clearing a kilobyte would cost
-    /// more than finding a cached part.
+    /// NUL-terminated UTF-8. The bytes behind the NUL are not initialised, because clearing a kilobyte in
+    /// each call would cost more than finding a part in the cache.
     pub message: [MaybeUninit<c_char>; 1023],
 }
 
-/// `atoll_store_config`.
+/// The C struct `atoll_store_config`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct AtollStoreConfig {
@@ -44,7 +45,7 @@ pub struct AtollStoreConfig {
     pub wish: Option<extern "C" fn() -> c_int>,
 }
 
-/// `atoll_read`.
+/// The C struct `atoll_read`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct AtollRead {
@@ -55,7 +56,7 @@ pub struct AtollRead {
     pub result: AtollResult,
 }
 
-/// `atoll_store_stats`.
+/// The C struct `atoll_store_stats`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct AtollStoreStats {
@@ -92,7 +93,7 @@ pub struct AtollStoreStats {
     pub last_error: [c_char; 512],
 }
 
-/// `atoll_snapshot`.
+/// The C struct `atoll_snapshot`.
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct AtollSnapshot {
@@ -111,21 +112,21 @@ pub struct AtollSnapshot {
     pub alone_bytes: u64,
 }
 
-/// The callback of `atoll_store_list_snapshots`.
+/// The callback of `atoll_store_list_snapshots` and `atoll_store_create_snapshot`.
 pub(crate) type EachSnapshot = Option<extern "C" fn(context: *mut c_void, snapshot: *const AtollSnapshot)>;
 
 /// The callback of `atoll_store_list_files`.
 pub(crate) type EachFile = Option<extern "C" fn(context: *mut c_void, number: u64, size: u64)>;
 
 impl AtollResult {
-    /// Success, with an empty message.
+    /// The result of a call that succeeded; its message is empty.
     pub fn ok() -> Self {
         let mut message = [const { MaybeUninit::uninit() }; 1023];
         message[0] = MaybeUninit::new(0);
         Self { code: Code::Ok as u8, message }
     }
 
-    /// Overwrites a result in place: only its code and, after an error, its message are touched.
+    /// Overwrites this result. Success writes only the code and an empty message, not the whole kilobyte.
     pub fn set(&mut self, outcome: Result<(), &StoreError>) {
         match outcome {
             Ok(()) => {
@@ -136,12 +137,12 @@ impl AtollResult {
         }
     }
 
-    /// A failed call.
+    /// The result of a failed call: the error's code and text.
     pub fn error(error: &StoreError) -> Self {
         Self::new(error.code(), &error.to_string())
     }
 
-    /// A code and its sentence.
+    /// A result with this code and message.
     pub fn new(code: Code, message: &str) -> Self {
         let mut result = Self::ok();
         result.code = code as u8;
@@ -161,7 +162,8 @@ impl From<Result<(), StoreError>> for AtollResult {
     }
 }
 
-/// Copies `text` into a C array: cut at a character's border, without inner NULs, NUL-terminated.
+/// Copies `text` into a C array, without inner NULs, and NUL-terminated. A text that is too long is cut
+/// between two characters.
 pub(crate) fn copy_text(text: &str, out: &mut [c_char]) {
     let room = out.len().saturating_sub(1);
     let mut length = text.len().min(room);
@@ -172,7 +174,7 @@ pub(crate) fn copy_text(text: &str, out: &mut [c_char]) {
     out.iter_mut().for_each(|slot| *slot = bytes.next().unwrap_or(0) as c_char);
 }
 
-/// A copy of a C string; null is "".
+/// Copies a C string. A null pointer gives an empty string.
 ///
 /// # Safety
 ///
@@ -181,11 +183,11 @@ pub(crate) unsafe fn text_of(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: not null, and the caller upholds the rest.
+    // SAFETY: `text` is not null, and the caller guarantees that it is NUL-terminated.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Wraps the C callback.
+/// Makes a Rust log function of the C callback `log` of the configuration; without one, nothing is logged.
 pub(crate) fn log_function(log: Option<extern "C" fn(c_int, *const c_char)>) -> objstore::LogFn {
     let Some(log) = log else { return objstore::log::silent() };
     std::sync::Arc::new(move |level: Level, message: &str| {
@@ -194,7 +196,8 @@ pub(crate) fn log_function(log: Option<extern "C" fn(c_int, *const c_char)>) -> 
     })
 }
 
-/// Wraps the C callback, which returns `ATOLL_WISH_*`; null means never.
+/// Makes an `Interrupt` of the C callback `wish` of the configuration, which returns `ATOLL_WISH_*`. Without
+/// one, nothing is ever interrupted.
 pub(crate) fn interrupt_function(wish: Option<extern "C" fn() -> c_int>) -> Interrupt {
     match wish {
         Some(wish) => Interrupt::asking(move || match wish() {
@@ -224,7 +227,7 @@ mod tests {
         copy_text("a\0b", &mut out);
         assert_eq!(shown(&out), "ab");
         let result = AtollResult::new(Code::Fenced, &"x".repeat(5000));
-        // SAFETY: an error's message is initialised to its end.
+        // SAFETY: AtollResult::new() initialises all bytes of the message.
         let message = result.message.map(|slot| unsafe { slot.assume_init() });
         assert_eq!((result.code, shown(&message).len()), (8, 1022));
     }

@@ -1,4 +1,4 @@
-//! Reading table files. Local and cached bytes are read on the calling thread, without the runtime.
+//! Reading table files. Local and cached bytes are read on the calling thread, without the async runtime.
 
 use crate::abi::{AtollRead, AtollResult};
 use crate::guard::{guarded, guarded_or};
@@ -7,7 +7,7 @@ use objstore::files::{FileHandle, ReadRequest};
 use std::ffi::{c_char, c_int};
 use std::slice;
 
-/// `atoll_file`: owned by C++ between open and close.
+/// The C type `atoll_file`. C++ owns it until `atoll_file_close`.
 pub struct OpenFile {
     file: FileHandle,
 }
@@ -28,9 +28,9 @@ pub unsafe extern "C" fn atoll_file_open(
     out: *mut *mut OpenFile,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open.
         let file = unsafe { reach(store) }.files().open(number)?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = Box::into_raw(Box::new(OpenFile::new(file))) };
         Ok(())
     })
@@ -38,11 +38,12 @@ pub unsafe extern "C" fn atoll_file_open(
 
 /// # Safety
 ///
-/// - `file` is null, or came from `atoll_file_open`, was not closed, and is not used by any thread.
+/// - `file` is null, or came from `atoll_file_open` or `atoll_mount_open_file`, was not closed, and is not
+///   used by any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_file_close(file: *mut OpenFile) {
     if !file.is_null() {
-        // SAFETY: the caller gives the box back.
+        // SAFETY: the pointer came from Box::into_raw, and the caller gives the box back.
         guarded_or((), || drop(unsafe { Box::from_raw(file) }));
     }
 }
@@ -61,10 +62,10 @@ pub unsafe extern "C" fn atoll_file_read(
     refetch: c_int,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `file` is open and `buffer` has `length` writable bytes.
         let (file, out) = unsafe { (&(*file).file, bytes_of(buffer, length)) };
         let count = file.read(offset, out, refetch != 0)?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `read` may be written.
         unsafe { *read = count as u64 };
         Ok(())
     })
@@ -79,14 +80,14 @@ pub unsafe extern "C" fn atoll_file_read_many(file: *const OpenFile, reads: *mut
     if count == 0 {
         return;
     }
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `file` is open and `reads` has `count` requests.
     let (file, reads) = unsafe { (&(*file).file, slice::from_raw_parts_mut(reads, count)) };
     let outcome = guarded(|| {
         let mut requests: Vec<ReadRequest<'_>> = reads
             .iter()
             .map(|read| ReadRequest {
                 offset: read.offset,
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees that each buffer is writable and used by nothing else.
                 out: unsafe { bytes_of(read.buffer, read.length) },
                 result: Ok(0),
             })
@@ -112,20 +113,20 @@ pub unsafe extern "C" fn atoll_file_read_many(file: *const OpenFile, reads: *mut
 /// - `file` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_file_prefetch(file: *const OpenFile, offset: u64, length: u64) {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `file` is open.
     guarded_or((), || unsafe { &(*file).file }.prefetch(offset, length));
 }
 
-/// The caller's buffer; an empty one may be null.
+/// The caller's buffer as a slice. If `length` is 0, `buffer` may be null.
 ///
 /// # Safety
 ///
-/// - Unless `length` is 0, `buffer` points to `length` writable bytes that nothing else touches while the
-///   result lives.
+/// - `length` is 0, or `buffer` points to `length` writable bytes that nothing else touches while the result
+///   lives.
 unsafe fn bytes_of<'a>(buffer: *mut c_char, length: u64) -> &'a mut [u8] {
     if length == 0 {
         return &mut [];
     }
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `buffer` has `length` writable bytes that nothing else uses.
     unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), length as usize) }
 }

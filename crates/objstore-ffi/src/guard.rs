@@ -1,10 +1,10 @@
-//! Keeps panics on the Rust side of the C ABI.
+//! Catches panics, so that none leaves a function of the C ABI.
 
 use crate::abi::AtollResult;
 use objstore::{Code, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `call`; a panic becomes `kBug` with its text.
+/// Runs `call`. If it panics, returns `Code::Bug` with the text of the panic.
 pub(crate) fn guarded(call: impl FnOnce() -> Result<(), StoreError>) -> AtollResult {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(outcome) => outcome.into(),
@@ -12,7 +12,7 @@ pub(crate) fn guarded(call: impl FnOnce() -> Result<(), StoreError>) -> AtollRes
     }
 }
 
-/// Runs `call`; a panic gives `fallback`.
+/// Runs `call`. If it panics, returns `fallback`.
 pub(crate) fn guarded_or<T>(fallback: T, call: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(fallback)
 }

@@ -1,11 +1,12 @@
-//! The C ABI of the object layer: every function of engine/bridge/objstore.h, and nothing else.
+//! The C ABI of the object layer: the functions of engine/bridge/objstore.h and engine/bridge/name_hint.h,
+//! and nothing else.
 //!
-//! The only crate with `unsafe`. Each function turns pointers into references at its top, runs safe code
-//! under [`guard`], and returns; a panic becomes `Code::Bug` and never unwinds into C++.
+//! This is the only crate with `unsafe`. Each function turns its pointers into references, runs safe code
+//! under [`guard`], and returns. A panic becomes `Code::Bug` and never unwinds into C++.
 //!
-//! Threads: all functions may run at once on one store, except open and close. The handles are boxes that C++
-//! owns: `atoll_store`, `atoll_visitor`, `atoll_mount` and `atoll_file` from open to close; a store or visitor outlives its mounts and
-//! files.
+//! Threads: any number of threads may call functions on one store at once, but not its open and close. The
+//! handles `atoll_store`, `atoll_visitor`, `atoll_mount` and `atoll_file` are boxes that C++ owns from open
+//! to close. A store or visitor must outlive its mounts and files.
 
 mod abi;
 mod file;

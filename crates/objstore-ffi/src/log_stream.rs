@@ -1,11 +1,11 @@
-//! MANIFEST and WAL: what RocksDB made durable, and waiting until the bucket has it.
+//! MANIFEST and WAL: C++ reports what RocksDB has written and synced, and waits until the bucket has it.
 
 use crate::abi::AtollResult;
 use crate::guard::{guarded, guarded_or};
 use crate::store::{StoreHandle, millis, reach};
 use objstore::protocol::{BinlogPosition, Gtid, NotedCommit};
 
-/// Functions that only pass numbers on; their contracts are in objstore.h.
+/// Defines C functions that only pass their numbers to a method of the store. objstore.h documents them.
 macro_rules! notices {
     ($($name:ident => $method:ident($($argument:ident),*);)*) => { $(
         /// # Safety
@@ -13,7 +13,7 @@ macro_rules! notices {
         /// - `store` is open.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(store: *const StoreHandle $(, $argument: u64)*) {
-            // SAFETY: the caller upholds the rule above.
+            // SAFETY: the caller guarantees that `store` is open.
             guarded_or((), || unsafe { reach(store) }.$method($($argument),*));
         }
     )* };
@@ -38,7 +38,7 @@ notices! {
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_wal_position(store: *const StoreHandle) -> u64 {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or(0, || unsafe { reach(store) }.wal_position())
 }
 
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn atoll_store_note_commit(
         gtid: (gtid_sequence != 0).then_some(gtid),
         binlog: (binlog_offset != 0).then_some(binlog),
     };
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or((), || unsafe { reach(store) }.note_commit(&commit));
 }
 
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn atoll_store_wait_shipped(
     position: u64,
     timeout_ms: u32,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded(|| unsafe { reach(store) }.wait_shipped(position, millis(timeout_ms)))
 }
 
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn atoll_store_after_commit(
     position: u64,
     timeout_ms: u32,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded(|| unsafe { reach(store) }.after_commit(position, millis(timeout_ms)))
 }
 
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn atoll_store_after_commit(
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_publish(store: *const StoreHandle, timeout_ms: u32) -> AtollResult {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded(|| unsafe { reach(store) }.publish(millis(timeout_ms)))
 }
 
@@ -108,6 +108,6 @@ pub unsafe extern "C" fn atoll_store_publish(store: *const StoreHandle, timeout_
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_may_write(store: *const StoreHandle) -> AtollResult {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded(|| unsafe { reach(store) }.may_write())
 }

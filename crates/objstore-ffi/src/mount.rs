@@ -1,4 +1,4 @@
-//! Reading states of the past.
+//! Mounts: reading past states of a database.
 
 use crate::abi::{AtollResult, text_of};
 use crate::file::OpenFile;
@@ -8,7 +8,8 @@ use objstore::protocol::Mount;
 use std::ffi::{c_char, c_int};
 use std::path::Path;
 
-/// `atoll_mount`: owned by C++ between `atoll_store_mount` or `atoll_visitor_mount` and `atoll_mount_close`.
+/// The C type `atoll_mount`. C++ owns it from `atoll_store_mount` or `atoll_visitor_mount` to
+/// `atoll_mount_close`.
 pub struct MountHandle {
     pub(crate) mount: Mount,
 }
@@ -25,11 +26,11 @@ pub unsafe extern "C" fn atoll_store_mount(
     out: *mut *mut MountHandle,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that the strings are NUL-terminated.
         let (when, schema, directory) = unsafe { (text_of(when), text_of(schema), text_of(directory)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `store` is open.
         let mount = unsafe { reach(store) }.mount(&when, &schema, Path::new(&directory))?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = Box::into_raw(Box::new(MountHandle { mount })) };
         Ok(())
     })
@@ -37,12 +38,12 @@ pub unsafe extern "C" fn atoll_store_mount(
 
 /// # Safety
 ///
-/// - `mount` is null, or came from `atoll_store_mount` or `atoll_visitor_mount`, was not closed, and is not used by any thread; its store
-///   or visitor is open.
+/// - `mount` is null, or came from `atoll_store_mount` or `atoll_visitor_mount`, was not closed, and is not
+///   used by any thread; its store or visitor is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_mount_close(mount: *mut MountHandle) {
     if !mount.is_null() {
-        // SAFETY: the caller gives the box back.
+        // SAFETY: the pointer came from Box::into_raw, and the caller gives the box back.
         guarded_or((), || drop(unsafe { Box::from_raw(mount) }));
     }
 }
@@ -52,7 +53,7 @@ pub unsafe extern "C" fn atoll_mount_close(mount: *mut MountHandle) {
 /// - `mount` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_mount_commit_us(mount: *const MountHandle) -> u64 {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `mount` is open.
     guarded_or(0, || unsafe { &(*mount).mount }.commit_us())
 }
 
@@ -66,9 +67,9 @@ pub unsafe extern "C" fn atoll_mount_file_size(
     bytes: *mut u64,
 ) -> c_int {
     guarded_or(0, || {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `mount` is open.
         let found = unsafe { &(*mount).mount }.file_bytes(number);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `bytes` may be written.
         found.map_or(0, |found| unsafe {
             *bytes = found;
             1
@@ -86,9 +87,9 @@ pub unsafe extern "C" fn atoll_mount_file_crc32c(
     crc32c: *mut u32,
 ) -> c_int {
     guarded_or(0, || {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `mount` is open.
         let found = unsafe { &(*mount).mount }.file_crc32c(number);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `crc32c` may be written.
         found.map_or(0, |found| unsafe {
             *crc32c = found;
             1
@@ -106,9 +107,9 @@ pub unsafe extern "C" fn atoll_mount_open_file(
     out: *mut *mut OpenFile,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `mount` is open.
         let file = unsafe { &(*mount).mount }.open(number)?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = Box::into_raw(Box::new(OpenFile::new(file))) };
         Ok(())
     })

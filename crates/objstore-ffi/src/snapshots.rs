@@ -1,4 +1,4 @@
-//! Snapshots for SQL, and the names of tables.
+//! Making, dropping and listing snapshots for SQL statements, and uploading the names of tables.
 
 use crate::abi::{AtollResult, AtollSnapshot, EachSnapshot, text_of};
 use crate::guard::guarded;
@@ -17,7 +17,7 @@ pub unsafe extern "C" fn atoll_store_create_snapshot(
     made: EachSnapshot,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open and the string is NUL-terminated.
         let snapshot = unsafe { reach(store).create_snapshot(&text_of(name)) }?;
         if let Some(made) = made {
             tell(&snapshot, context, made);
@@ -34,17 +34,17 @@ pub unsafe extern "C" fn atoll_store_drop_snapshot(
     store: *const StoreHandle,
     name: *const c_char,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and the string is NUL-terminated.
     guarded(|| unsafe { reach(store).drop_snapshot(&text_of(name)) })
 }
 
 /// # Safety
 ///
-/// - `store` is open; `is_clone` points at a byte that may be written.
+/// - `store` is open; `is_clone` points to a writable byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_is_clone(store: *const StoreHandle, is_clone: *mut u8) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open and `is_clone` may be written.
         unsafe { *is_clone = u8::from(reach(store).is_clone()?) };
         Ok(())
     })
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn atoll_store_list_snapshots(
 ) -> AtollResult {
     guarded(|| {
         let Some(each) = each else { return Ok(()) };
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open.
         for snapshot in unsafe { reach(store) }.snapshots()? {
             tell(&snapshot, context, each);
         }
@@ -78,14 +78,14 @@ pub unsafe extern "C" fn atoll_store_put_table_names(
     json: *const c_char,
     bytes: u64,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and `json` has `bytes` readable bytes.
     guarded(|| unsafe {
         let json = std::slice::from_raw_parts(json.cast::<u8>(), bytes as usize);
         reach(store).put_table_names(json.to_vec().into())
     })
 }
 
-/// Calls `each` with the C form of `snapshot`, whose texts live as long as the call.
+/// Calls `each` with `snapshot` as a C struct. The texts in the struct live until `each` returns.
 fn tell(
     snapshot: &SnapshotStatus,
     context: *mut c_void,

@@ -1,4 +1,4 @@
-//! The numbers for SHOW STATUS.
+//! The store's counters for SHOW STATUS.
 
 use crate::abi::{AtollStoreStats, copy_text};
 use crate::guard::guarded_or;
@@ -10,7 +10,7 @@ use crate::store::{StoreHandle, reach};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_get_stats(store: *const StoreHandle, out: *mut AtollStoreStats) {
     guarded_or((), || {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open.
         let numbers = unsafe { reach(store) }.stats();
         let mut stats = AtollStoreStats {
             epoch: numbers.epoch,
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn atoll_store_get_stats(store: *const StoreHandle, out: *
         };
         copy_text(&numbers.database_uuid, &mut stats.database_uuid);
         copy_text(&numbers.last_error, &mut stats.last_error);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = stats };
     });
 }

@@ -1,4 +1,4 @@
-//! Opening and closing a store, and what RocksDB does with its table files.
+//! Opening and closing a store, its settings, and reports of what RocksDB does with table files.
 
 use crate::abi::{AtollResult, AtollStoreConfig, EachFile, interrupt_function, log_function, text_of};
 use crate::guard::{guarded, guarded_or};
@@ -9,18 +9,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// `atoll_store`: owned by C++ between open and close.
+/// The C type `atoll_store`. C++ owns it from `atoll_store_open` to `atoll_store_close`.
 pub struct StoreHandle {
     pub(crate) store: Arc<Store>,
 }
 
-/// `atoll_opener`: owned by C++ from new to free.
+/// The C type `atoll_opener`. C++ owns it from `atoll_opener_new` to `atoll_opener_free`.
 #[derive(Default)]
 pub struct OpenerHandle {
     opener: Opener,
 }
 
-/// Returns a new opener; null when it could not be made.
+/// Returns a new opener, or null after a panic.
 #[unsafe(no_mangle)]
 pub extern "C" fn atoll_opener_new() -> *mut OpenerHandle {
     guarded_or(std::ptr::null_mut(), || Box::into_raw(Box::default()))
@@ -28,32 +28,32 @@ pub extern "C" fn atoll_opener_new() -> *mut OpenerHandle {
 
 /// # Safety
 ///
-/// - `opener` came from `atoll_opener_new`, was not freed, and is not used by any thread during and after this call;
-///   or it is null.
+/// - `opener` is null, or came from `atoll_opener_new`, was not freed, and is not used by any thread during
+///   and after this call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_opener_free(opener: *mut OpenerHandle) {
     if !opener.is_null() {
-        // SAFETY: the caller gives the box back.
+        // SAFETY: the pointer came from Box::into_raw, and the caller gives the box back.
         guarded_or((), || drop(unsafe { Box::from_raw(opener) }));
     }
 }
 
 /// # Safety
 ///
-/// - `opener` is valid.
+/// - `opener` came from `atoll_opener_new` and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_opener_waits_ms(opener: *const OpenerHandle) -> u32 {
     guarded_or(0, || {
-        // SAFETY: the caller upholds the rule above.
+        // SAFETY: the caller guarantees that `opener` was not freed.
         let left = unsafe { &*opener }.opener.waits();
-        // A wait of less than a millisecond is still a wait, and 0 would mean that there is none.
+        // A wait of less than a millisecond is returned as 1, because 0 means that no wait is needed.
         if left.is_zero() { 0 } else { u32::try_from(left.as_millis()).unwrap_or(u32::MAX).max(1) }
     })
 }
 
 /// # Safety
 ///
-/// - `opener` is valid or null.
+/// - `opener` is null, or came from `atoll_opener_new` and was not freed.
 /// - `config` points to a valid configuration whose strings are NUL-terminated or null.
 /// - `out` points to a writable pointer.
 #[unsafe(no_mangle)]
@@ -63,12 +63,12 @@ pub unsafe extern "C" fn atoll_store_open(
     out: *mut *mut StoreHandle,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `config` and its strings are valid.
         let (settings, log) = unsafe { (read_config(&*config)?, log_function((*config).log)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `opener` is null or was not freed.
         let opener = unsafe { opener.as_ref() }.map_or_else(Opener::default, |handle| handle.opener.clone());
         let store = opener.open(&settings, log)?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = Box::into_raw(Box::new(StoreHandle { store })) };
         Ok(())
     })
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn atoll_store_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_close(store: *mut StoreHandle, timeout_ms: u32) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller gives the box back.
+        // SAFETY: the pointer came from Box::into_raw, and the caller gives the box back.
         let handle = unsafe { Box::from_raw(store) };
         handle.store.close(millis(timeout_ms))
     })
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn atoll_store_close(store: *mut StoreHandle, timeout_ms: 
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_was_restored(store: *const StoreHandle) -> c_int {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or(0, || unsafe { reach(store) }.was_restored().into())
 }
 
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn atoll_store_add_file(
     number: u64,
     path: *const c_char,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and the string is NUL-terminated.
     guarded(|| unsafe { reach(store) }.files().add_file(number, &unsafe { path_of(path) }))
 }
 
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn atoll_store_stage_file(
     store: *const StoreHandle,
     path: *const c_char,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and the string is NUL-terminated.
     guarded(|| unsafe { reach(store) }.files().stage_file(&unsafe { path_of(path) }))
 }
 
@@ -132,9 +132,9 @@ pub unsafe extern "C" fn atoll_store_bind_file(
     path: *const c_char,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that the strings are NUL-terminated.
         let (staged, path) = unsafe { (path_of(staged_path), path_of(path)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `store` is open.
         unsafe { reach(store) }.files().bind_file(&staged, number, &path)
     })
 }
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn atoll_store_share_file(
     from: u64,
     number: u64,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded(|| unsafe { reach(store) }.share_file(from, number))
 }
 
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn atoll_store_share_file(
 /// - `store` is open; `staged_path` is NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_unstage_file(store: *const StoreHandle, staged_path: *const c_char) {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and the string is NUL-terminated.
     guarded_or((), || unsafe { reach(store) }.files().unstage_file(&unsafe { path_of(staged_path) }));
 }
 
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn atoll_store_unstage_file(store: *const StoreHandle, sta
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_remove_file(store: *const StoreHandle, number: u64) -> AtollResult {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded(|| unsafe { reach(store) }.files().remove_file(number))
 }
 
@@ -180,13 +180,13 @@ pub unsafe extern "C" fn atoll_store_file_size(
     size: *mut u64,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open.
         let found = unsafe { reach(store) }.files().file_size(number);
         let bytes = found.ok_or_else(|| StoreError::NotFound {
             operation: "looking at",
             object: format!("file {number}"),
         })?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `size` may be written.
         unsafe { *size = bytes };
         Ok(())
     })
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn atoll_store_list_files(
 ) {
     guarded_or((), || {
         let Some(each) = each else { return };
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `store` is open.
         for (number, size) in unsafe { reach(store) }.files().list() {
             each(context, number, size);
         }
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn atoll_store_list_files(
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_set_backlog_bytes_max(store: *const StoreHandle, bytes: u64) {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or((), || unsafe { reach(store) }.files().set_backlog_bytes_max(bytes));
 }
 
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn atoll_store_set_backlog_bytes_max(store: *const StoreHa
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_is_backlog_full(store: *const StoreHandle) -> c_int {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or(0, || unsafe { reach(store) }.files().is_backlog_full().into())
 }
 
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn atoll_store_is_backlog_full(store: *const StoreHandle) 
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_stop_waiting(store: *const StoreHandle) {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or((), || unsafe { reach(store) }.files().stop_waiting());
 }
 
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn atoll_store_stop_waiting(store: *const StoreHandle) {
 /// - `store` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_set_cache_bytes(store: *const StoreHandle, bytes: u64) {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or((), || unsafe { reach(store) }.files().set_cache_bytes(bytes));
 }
 
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn atoll_store_set_durability(
 ) {
     guarded_or((), || {
         if let Ok(durability) = Durability::from_number(durability) {
-            // SAFETY: the caller upholds the rule above.
+            // SAFETY: the caller guarantees that `store` is open.
             unsafe { reach(store) }.set_durability(durability, millis(lag_ms_max), lag_bytes_max);
         }
     });
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn atoll_store_try_keys(
     secret_key: *const c_char,
     session_token: *const c_char,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and the strings are NUL-terminated or null.
     guarded(|| unsafe { reach(store) }.try_keys(unsafe { keys_of(access_key, secret_key, session_token) }))
 }
 
@@ -288,19 +288,19 @@ pub unsafe extern "C" fn atoll_store_set_keys(
     secret_key: *const c_char,
     session_token: *const c_char,
 ) -> AtollResult {
-    // SAFETY: the caller upholds the rules above.
+    // SAFETY: the caller guarantees that `store` is open and the strings are NUL-terminated or null.
     guarded(|| unsafe { reach(store) }.set_keys(unsafe { keys_of(access_key, secret_key, session_token) }))
 }
 
 /// # Safety
 ///
-/// - As [`text_of`], for each.
+/// - Each pointer is null or points to a NUL-terminated string.
 unsafe fn keys_of(
     access_key: *const c_char,
     secret_key: *const c_char,
     session_token: *const c_char,
 ) -> Keys {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller guarantees that the strings are NUL-terminated or null.
     unsafe {
         Keys {
             access_key: text_of(access_key),
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn atoll_store_set_history(
     retention_s: u32,
     bytes_max: u64,
 ) {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that `store` is open.
     guarded_or((), || unsafe { reach(store) }.set_history(history(retention_s, bytes_max)));
 }
 
@@ -327,13 +327,13 @@ fn history(retention_s: u32, bytes_max: u64) -> HistoryLimits {
     HistoryLimits { retention: Duration::from_secs(retention_s.into()), bytes_max }
 }
 
-/// The store behind a handle.
+/// Returns the store behind a handle.
 ///
 /// # Safety
 ///
 /// - `store` came from `atoll_store_open` and is not closed while the result lives.
 pub(crate) unsafe fn reach<'a>(store: *const StoreHandle) -> &'a Arc<Store> {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that the store is open while the result lives.
     unsafe { &(*store).store }
 }
 
@@ -343,20 +343,20 @@ pub(crate) fn millis(milliseconds: u32) -> Duration {
 
 /// # Safety
 ///
-/// - As [`text_of`].
+/// - `text` is null or points to a NUL-terminated string.
 unsafe fn path_of(text: *const c_char) -> PathBuf {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller guarantees that the string is NUL-terminated or null.
     PathBuf::from(unsafe { text_of(text) })
 }
 
-/// Copies the configuration. Zero means the default for `backlog_bytes_max` and `request_timeout_ms`; other
-/// numbers are taken as they are.
+/// Converts the C configuration. For `backlog_bytes_max` and `request_timeout_ms`, 0 means the default; the
+/// other numbers are taken as they are.
 ///
 /// # Safety
 ///
 /// - The strings of `config` are NUL-terminated or null.
 pub(crate) unsafe fn read_config(config: &AtollStoreConfig) -> Result<StoreConfig, StoreError> {
-    // SAFETY: the caller upholds the rule above.
+    // SAFETY: the caller guarantees that the strings are NUL-terminated or null.
     let text = |field: *const c_char| unsafe { text_of(field) };
     let defaults = StoreConfig::default();
     Ok(StoreConfig {

@@ -1,4 +1,4 @@
-//! Reading states of a database that another process may own.
+//! Visitors: reading states of a database that another process may own.
 
 use crate::abi::{AtollResult, AtollStoreConfig, log_function, text_of};
 use crate::guard::{guarded, guarded_or};
@@ -8,7 +8,7 @@ use objstore::protocol::Visitor;
 use std::ffi::c_char;
 use std::path::Path;
 
-/// `atoll_visitor`: owned by C++ between open and close.
+/// The C type `atoll_visitor`. C++ owns it from `atoll_visitor_open` to `atoll_visitor_close`.
 pub struct VisitorHandle {
     visitor: Visitor,
 }
@@ -23,10 +23,10 @@ pub unsafe extern "C" fn atoll_visitor_open(
     out: *mut *mut VisitorHandle,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that `config` and its strings are valid.
         let (settings, log) = unsafe { (read_config(&*config)?, log_function((*config).log)) };
         let visitor = Visitor::open(&settings, log)?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = Box::into_raw(Box::new(VisitorHandle { visitor })) };
         Ok(())
     })
@@ -34,11 +34,12 @@ pub unsafe extern "C" fn atoll_visitor_open(
 
 /// # Safety
 ///
-/// - `visitor` is null, or came from `atoll_visitor_open`, was not closed, and is not used by any thread; its mounts are closed.
+/// - `visitor` is null, or came from `atoll_visitor_open`, was not closed, and is not used by any thread; its
+///   mounts are closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_visitor_close(visitor: *mut VisitorHandle) {
     if !visitor.is_null() {
-        // SAFETY: the caller gives the box back.
+        // SAFETY: the pointer came from Box::into_raw, and the caller gives the box back.
         guarded_or((), || drop(unsafe { Box::from_raw(visitor) }));
     }
 }
@@ -54,11 +55,11 @@ pub unsafe extern "C" fn atoll_visitor_mount(
     out: *mut *mut MountHandle,
 ) -> AtollResult {
     guarded(|| {
-        // SAFETY: the caller upholds the rules above.
+        // SAFETY: the caller guarantees that the strings are NUL-terminated.
         let (when, directory) = unsafe { (text_of(when), text_of(directory)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `visitor` is open.
         let mount = unsafe { &(*visitor).visitor }.mount(&when, Path::new(&directory))?;
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = Box::into_raw(Box::new(MountHandle { mount })) };
         Ok(())
     })

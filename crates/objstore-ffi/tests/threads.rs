@@ -1,8 +1,9 @@
-//! Goal:   the C interface may be used by many threads at once on one store, as objstore.h promises.
-//! Method: threads do through it what RocksDB's threads do (finish, read and delete tables, append to MANIFEST and WAL,
-//!         change settings, ask for numbers); every table reads back as written. `make tsan` looks for data races in it.
+//! Goal:   many threads may use the C interface on one store at once, as objstore.h promises.
+//! Method: threads do through the C interface what the server's threads do: they add, read and remove tables,
+//!         append to MANIFEST and WAL, change settings, and read counters. Every table must read back as it
+//!         was written. `make tsan` runs this test to look for data races.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // A test says so by failing.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test reports an error by a panic.
 
 use atoll_objstore::*;
 use std::ffi::{CString, c_char};
@@ -14,17 +15,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const TABLE_THREADS: u64 = 3;
 const TABLES_PER_THREAD: u64 = 12;
-/// More than one part of the cache, so that a read of a table has several to fetch.
+/// More than one part of the cache, so that a read of a table fetches several parts.
 const TABLE_BYTES: usize = 300_000;
 const APPENDS: u64 = 60;
 const TIMEOUT_MS: u32 = 60_000;
 
-/// A store in C's hands, used by all threads.
+/// An open store as C code has it: a raw pointer, which all threads of the test share.
 #[derive(Clone, Copy)]
 struct Handle(*mut StoreHandle);
 // SAFETY: objstore.h allows every call but open and close from any thread at once.
 unsafe impl Send for Handle {}
-// SAFETY: as above.
+// SAFETY: the threads share only the pointer, and objstore.h allows calls from any thread at once.
 unsafe impl Sync for Handle {}
 
 fn c_text(text: &str) -> CString {
@@ -93,7 +94,8 @@ fn read_table(store: Handle, number: u64) -> Vec<u8> {
     let (front, back) = bytes.split_at_mut(TABLE_BYTES / 3);
     let mut reads = [read_of(0, front), read_of(TABLE_BYTES / 3, back)];
     let mut file = null_mut();
-    // SAFETY: the store is open, the buffers are this thread's and live; the file is closed once and not used later.
+    // SAFETY: the store is open, and the buffers belong to this thread and live until the end of the
+    // function. The file is closed once and not used later.
     unsafe {
         check(&atoll_file_open(store.0, number, &mut file));
         atoll_file_prefetch(file, 0, TABLE_BYTES as u64);
@@ -107,7 +109,8 @@ fn read_table(store: Handle, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A flush or compaction: tables come, are read by others too, and every second one goes again.
+/// Does what flushes and compactions do: adds tables one by one, and after each reads all tables that it
+/// still has. After every second table, it removes the oldest one.
 fn make_tables(store: Handle, folder: &Path, first: u64) {
     let mut kept = Vec::new();
     for number in first..first + TABLES_PER_THREAD {
@@ -127,7 +130,7 @@ fn make_tables(store: Handle, folder: &Path, first: u64) {
     }
 }
 
-/// Does what committing threads do, one commit after the other.
+/// Does what committing threads do: appends commits to the WAL, one after the other, and syncs each.
 fn append_wal(store: Handle, path: PathBuf, number: u64) {
     let mut wal = File::create(path).unwrap();
     // SAFETY: the store is open.
@@ -145,7 +148,7 @@ fn append_wal(store: Handle, path: PathBuf, number: u64) {
     check(&unsafe { atoll_store_wait_shipped(store.0, atoll_store_wal_position(store.0), TIMEOUT_MS) });
 }
 
-/// Appends edits to the MANIFEST, and publishes them now and then.
+/// Appends edits to the MANIFEST, and publishes a root after every tenth.
 fn append_manifest(store: Handle, db: &Path, number: u64) {
     let mut manifest = File::create(db.join(format!("MANIFEST-{number:06}"))).unwrap();
     for n in 1..=APPENDS {
@@ -168,14 +171,15 @@ fn append_manifest(store: Handle, db: &Path, number: u64) {
 }
 
 fn stats(store: Handle) -> AtollStoreStats {
-    // SAFETY: numbers and arrays of numbers may be zero.
+    // SAFETY: the struct has only numbers and arrays of numbers, and these may be zero.
     let mut stats = unsafe { std::mem::zeroed() };
     // SAFETY: the store is open.
     unsafe { atoll_store_get_stats(store.0, &mut stats) };
     stats
 }
 
-/// SET GLOBAL and SHOW STATUS: the cache shrinks below what is read and grows again.
+/// Does what SET GLOBAL and SHOW STATUS do: changes settings and reads counters. The cache becomes too small
+/// for the tables that are read, and then large again.
 fn change_settings(store: Handle, done: &AtomicBool) {
     let mut round = 0_u32;
     while !done.load(Ordering::Relaxed) {

@@ -1,6 +1,7 @@
 //! The configuration of one store, as the C ABI and the command line give it, and the spellings it accepts.
 //!
-//! Nothing here touches the network or the disk. Defaults are those of a test; the server passes all fields.
+//! Nothing here uses the network or the disk. The defaults are meant for tests, because the server passes all
+//! fields.
 
 use crate::error::{Result, StoreError};
 use crate::interrupt::Interrupt;
@@ -9,13 +10,14 @@ use crate::requests::s3::credentials::Keys;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What COMMIT promises; the numbers are `ATOLL_DURABILITY_*` of objstore.h.
+/// Where a transaction is durable when COMMIT returns. The numbers are `ATOLL_DURABILITY_*` of objstore.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Durability {
     /// The commit is in the local WAL.
     Local = 0,
-    /// The commit is in the local WAL, and will be in the bucket within an enforced lag.
+    /// The commit is in the local WAL and follows to the bucket. Commits wait when the bucket's lag exceeds
+    /// its limit.
     #[default]
     Async = 1,
     /// The commit is in the bucket.
@@ -36,8 +38,9 @@ impl Durability {
     }
 }
 
-/// How much may wait for its upload by default: 1 GiB is 16 files of 64 MiB, or about 10 s of a 1 Gbit/s line; more
-/// would let local disks fill before RocksDB's own write stalls notice.
+/// The default bound for the bytes of table files that wait for their upload. 1 GiB is 16 files of 64 MiB, or
+/// about 10 s of a 1 Gbit/s line. With a larger bound, a local disk could fill before RocksDB's own write
+/// stalls slow the writers down.
 pub const BACKLOG_BYTES_MAX: u64 = 1 << 30;
 
 /// Everything that opening a store needs.
@@ -69,7 +72,8 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// The keys of the configuration; empty when they come from elsewhere.
+    /// The access keys in the configuration. They are empty when the keys come from elsewhere, for example
+    /// from the environment.
     pub(crate) fn keys(&self) -> Keys {
         Keys {
             access_key: self.access_key.clone(),
@@ -78,7 +82,7 @@ impl StoreConfig {
         }
     }
 
-    /// The same configuration with other keys.
+    /// The same configuration with other access keys.
     pub(crate) fn with_keys(&self, keys: Keys) -> Self {
         let Keys { access_key, secret_key, session_token } = keys;
         Self { access_key, secret_key, session_token, ..self.clone() }
@@ -145,7 +149,7 @@ pub enum Location {
 impl Location {
     /// Reads `file:///absolute/path` or `s3://bucket/prefix`.
     ///
-    /// Errors: `Invalid` with the spelling that would work.
+    /// Errors: `Invalid`, with a message that shows the right spelling.
     pub fn parse(url: &str) -> Result<Self> {
         if let Some(path) = url.strip_prefix("file://") {
             if !path.starts_with('/') || path.trim_end_matches('/').is_empty() {
@@ -183,7 +187,8 @@ impl Location {
 
 /// The full URL of an endpoint spelling: `host`, `host:port`, `http://...`, `https://...`; None for "".
 ///
-/// Without a scheme it is HTTPS, except on the loopback, where test servers speak plain HTTP.
+/// An endpoint without a scheme gets https://, except on the loopback interface, where test servers speak
+/// plain HTTP.
 pub fn endpoint_url(endpoint: &str) -> Result<Option<String>> {
     let endpoint = endpoint.trim();
     if endpoint.is_empty() {
@@ -208,7 +213,7 @@ pub fn endpoint_url(endpoint: &str) -> Result<Option<String>> {
     Ok(Some(format!("{scheme}://{rest}")))
 }
 
-/// Whether `host[:port]` is this machine.
+/// Whether `host[:port]` is a loopback address.
 fn is_loopback(host_port: &str) -> bool {
     let host = match host_port.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or(""),

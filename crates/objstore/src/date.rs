@@ -1,4 +1,4 @@
-//! Moments as people write them: `2026-01-31 23:59:59`, in UTC or with an offset.
+//! Reads and writes times in text: `2026-01-31 23:59:59`, in UTC or with an offset.
 
 use crate::error::{Result, StoreError};
 
@@ -29,10 +29,12 @@ pub fn utc_seconds(time_s: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", day + 1)
 }
 
-/// The moment in `text`, in microseconds since 1970: `2026-01-31 23:59:59.5`, with `T` for the blank, without seconds, or without a time
-/// of day. In UTC, unless an offset follows: `+02:00`, `-0530`. `Z` and ` UTC` may follow, too.
+/// Parses a time such as `2026-01-31 23:59:59.5` into microseconds since 1970. `T` may stand for the blank,
+/// and the seconds or the whole time of day may be missing. The time is in UTC, unless an offset such as
+/// `+02:00` or `-0530` follows. `Z` and ` UTC` may follow, too.
 ///
-/// Errors: `Invalid`, also for a name of a time zone: such a time may be twice on the day on which summer time ends.
+/// Errors: `Invalid`, also when a time zone is named, because on the day on which summer time ends, one hour
+/// occurs twice in such a zone.
 pub fn parse(text: &str) -> Result<u64> {
     let wrong = || {
         StoreError::Invalid(format!(
@@ -45,13 +47,13 @@ pub fn parse(text: &str) -> Result<u64> {
     local_us.checked_add_signed(-offset_s * 1_000_000).ok_or_else(wrong)
 }
 
-/// Splits `text` into date and time, and the offset in seconds east of UTC.
+/// Splits `text` into the date with the time, and the offset in seconds east of UTC (0 when none is given).
 fn split_offset(text: &str) -> Option<(&str, i64)> {
     let in_utc = text.strip_suffix("UTC").or_else(|| text.strip_suffix('Z'));
     if let Some(local) = in_utc {
         return Some((local.trim_end(), 0));
     }
-    // The date itself has two minus signs.
+    // A sign within the first ten characters belongs to the date, not to an offset.
     let Some(at) = text.rfind(['+', '-']).filter(|at| *at > "2026-01-31".len()) else {
         return Some((text, 0));
     };
@@ -63,7 +65,8 @@ fn split_offset(text: &str) -> Option<(&str, i64)> {
     (hours <= 15 && minutes < 60).then(|| (local.trim_end(), sign * (hours * 60 + minutes) * 60))
 }
 
-/// Microseconds from the beginning of 1970 to `text`, in the same time zone.
+/// Parses a date and time without an offset: the microseconds since the beginning of 1970 in the same time
+/// zone.
 fn parse_local(text: &str) -> Option<u64> {
     let (date, time) = text.split_once([' ', 'T']).unwrap_or((text, "00:00"));
     let [year, month, day] = numbers(date, '-')?.try_into().ok()?;
@@ -80,7 +83,7 @@ fn parse_local(text: &str) -> Option<u64> {
     Some((days * DAY_S + hour * 3600 + minute * 60 + second) * 1_000_000 + micros)
 }
 
-/// Days from the beginning of 1970 to that day.
+/// The number of days from the beginning of 1970 to the given day. None if there is no such day.
 fn days_before(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1970..10_000).contains(&year) || !(1..=12).contains(&month) {
         return None;
@@ -96,7 +99,7 @@ fn numbers(text: &str, separator: char) -> Option<Vec<u64>> {
     text.split(separator).map(number).collect()
 }
 
-/// Parses a number of digits only.
+/// Parses a number without a sign. None if `text` has other characters than digits.
 fn number(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| text.parse().ok())?

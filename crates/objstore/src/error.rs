@@ -1,8 +1,9 @@
 //! What can go wrong between RocksDB and the bucket, and what the caller does next.
 //!
-//! A variant is a reaction, not a cause: its `code()` is the number C++ sees (engine/base/status.h). The text
-//! is one or two sentences for a DBA: which operation, which object, what the bucket answered, what to do.
-//! This file is not about retrying (retry.rs) nor about reading the bucket's answers (failure.rs).
+//! A variant says how the caller reacts, not what caused the error. Its `code()` is the number that C++ sees
+//! (engine/base/status.h). The text is one or two sentences for a DBA: which operation, which object, what
+//! the bucket answered, what to do. retry.rs decides about retries, and failure.rs reads the bucket's
+//! answers.
 
 use std::fmt::Display;
 
@@ -12,9 +13,9 @@ use std::fmt::Display;
 pub enum Code {
     /// Success.
     Ok = 0,
-    /// No such object or file. Expected.
+    /// There is no such object or file. The caller expects this case.
     NotFound = 1,
-    /// The wait was ended on purpose.
+    /// The wait was ended on purpose: the statement was killed or the store is being closed.
     Interrupted = 5,
     /// The bucket did not answer in time. Nothing is damaged; retry later.
     Unavailable = 6,
@@ -22,17 +23,18 @@ pub enum Code {
     NoSpace = 7,
     /// A newer writer owns the bucket. Stop writing.
     Fenced = 8,
-    /// This server may not write here.
+    /// This server may not write to this bucket or directory.
     ReadOnly = 9,
-    /// The configuration cannot work. Tell the user.
+    /// The configuration cannot work. Report the message to the user.
     Invalid = 10,
-    /// Stored bytes broke a checksum or an invariant. Never retry, never ignore.
+    /// Stored bytes do not match their checksum or break an invariant. Never retry, never ignore.
     Corruption = 11,
-    /// The caller broke a contract.
+    /// Our own code has broken a contract, so this is a bug.
     Bug = 12,
 }
 
-/// A failed call of the object layer. Cheap to clone, because one failed GET may answer many readers.
+/// A failed call of the object layer. It is cheap to clone, because many readers may wait for one GET, and
+/// each gets its error.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -48,14 +50,15 @@ pub enum StoreError {
     /// again with the same bytes.
     #[error("{0}")]
     Unavailable(String),
-    /// The bucket answered, and refuses: wrong key, wrong bucket, clock skew. While running this is a state
-    /// to wait out (keys rotate), at start it is a configuration error: see [`StoreError::at_open`].
+    /// The bucket answered, but refuses the request: wrong key, wrong bucket, clock skew. In a running server
+    /// the cause may pass (keys rotate), so the server waits. At start it is a configuration error: see
+    /// [`StoreError::at_open`].
     #[error("{0}")]
     Refused(String),
     /// A disk, a quota or the bucket is full.
     #[error("{0}")]
     NoSpace(String),
-    /// A newer writer has closed this epoch. Final.
+    /// A newer writer has closed this epoch, for ever.
     #[error("{0}")]
     Fenced(String),
     /// This process may not write here: another live owner, or a bucket without conditional writes.
@@ -70,7 +73,7 @@ pub enum StoreError {
     /// The store is being closed, or the caller gave up.
     #[error("{0}")]
     Interrupted(String),
-    /// A contract was broken; the message says which.
+    /// Our own code has broken a contract. The message says which.
     #[error("internal error, please report it: {0}")]
     Bug(String),
 }
@@ -79,7 +82,8 @@ pub enum StoreError {
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 impl StoreError {
-    /// The reaction C++ must choose. There is no wildcard, so that each new variant must choose one.
+    /// The code that tells C++ how to react. The match has no wildcard, so the compiler demands a code for
+    /// each new variant.
     pub fn code(&self) -> Code {
         match self {
             Self::NotFound { .. } => Code::NotFound,
@@ -113,7 +117,8 @@ impl StoreError {
         }
     }
 
-    /// Turns a refusal into a configuration error. Use while opening, when waiting will not mend it.
+    /// Turns `Refused` into the configuration error `Invalid`. For the opening of a store, when waiting will
+    /// not help.
     pub fn at_open(self) -> Self {
         match self {
             Self::Refused(message) => Self::Invalid(message),
@@ -121,12 +126,12 @@ impl StoreError {
         }
     }
 
-    /// Whether the object was simply absent.
+    /// Whether the error only says that the object is absent.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// An error of the local disk while doing `action` on `path`.
+    /// The error for a failed operation on the local disk: `action` on `path`.
     pub fn from_io(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let message = format!("{action} {}: {error}", path.display());
         match error.raw_os_error() {

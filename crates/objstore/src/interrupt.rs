@@ -1,8 +1,10 @@
-//! Waits that a KILL can end: a statement must not stay in the object layer because the bucket is away.
+//! Waits that a KILL can end: a killed statement must not stay in the object layer because the bucket does
+//! not answer.
 //!
-//! The server says whether the waiting thread works for a statement that was killed. Threads that work for no statement, such as RocksDB's
-//! own, are not interrupted this way; but when a killed statement may wait for such a thread, the thread's read gives up. At a shutdown,
-//! [`crate::files::Files::stop_waiting`] ends the other waits of these threads.
+//! The server says whether the waiting thread works for a statement that was killed. Threads that work for no
+//! statement, such as RocksDB's own, are not interrupted this way. But when a killed statement may wait for
+//! such a thread, the thread's read gives up. At a shutdown, [`crate::files::Files::stop_waiting`] ends the
+//! other waits of these threads.
 
 use crate::error::{Result, StoreError};
 use crate::machine;
@@ -13,39 +15,41 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a waiting thread asks. A tenth of a second is felt by nobody and costs nothing.
+/// How often a waiting thread asks the server whether to stop. A delay of a tenth of a second goes unnoticed,
+/// and asking ten times a second costs almost nothing.
 pub(crate) const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long all reads of a killed statement together may go on. Every bucket that works delivers within this time what the statement reads
-/// to clean up.
+/// How long all reads of a killed statement together may go on. A killed statement may have to read to clean
+/// up, and a bucket that works answers these reads within this time.
 const READ_GRACE: Duration = Duration::from_secs(1);
 
-/// The least time that each of these reads is given: long enough for data on the local disk.
+/// The minimum time for each read of a killed statement: long enough to read from the local disk.
 const READ_MIN: Duration = Duration::from_millis(10);
 
 thread_local! {
-    /// The time at which a read of this thread first saw that the thread's statement was killed. All later reads use it, because a
-    /// statement may make hundreds of reads and take each failure for an answer: RocksDB's estimates of sizes open every table they need
-    /// and ignore errors.
+    /// The time at which a read of this thread first saw that the thread's statement was killed. All later
+    /// reads count from it, because a statement may make hundreds of reads and not stop at a failure. For
+    /// example, RocksDB's estimates of sizes open many table files and ignore errors.
     static KILLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// How long a read may wait for an answer if a killed statement may wait for it, although the statement of the read itself was not killed.
-/// A bucket that works answers within this time; a killed statement is to end within ten seconds.
+/// How long a read may wait for the bucket if its own statement was not killed, but a killed statement may
+/// wait for the read. A bucket that works answers within this time. A killed statement is to end within ten
+/// seconds.
 const MAKE_WAY_AFTER: Duration = Duration::from_secs(2);
 
 /// What the server wants of a thread that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// Nothing.
+    /// The thread may go on waiting.
     GoOn,
     /// The statement for which the thread works was killed.
     Stop,
-    /// The thread holds what a killed statement may wait for.
+    /// The thread holds a lock for which a killed statement may wait without asking whether it was killed.
     MakeWay,
 }
 
-/// Tells what the server wants of the calling thread.
+/// Asks the server what it wants of the calling thread.
 #[derive(Clone)]
 pub struct Interrupt(Arc<dyn Fn() -> Wish + Send + Sync>);
 
@@ -60,16 +64,16 @@ impl Interrupt {
         Self(Arc::new(wish))
     }
 
-    /// Whether the calling thread should stop waiting.
+    /// Whether the statement of the calling thread was killed, so that the thread should stop waiting.
     pub fn is_set(&self) -> bool {
         (self.0)() == Wish::Stop
     }
 
-    /// Runs `read` on this thread until it ends. When the thread's statement is killed, all its reads together have one more second; after
-    /// that, each has ten milliseconds.
+    /// Runs `read` on this thread until it ends. When the thread's statement is killed, all its reads
+    /// together have one more second; after that, each has ten milliseconds.
     ///
-    /// Requires: not called on a thread of `runtime`. Errors: `Interrupted`; `Unavailable` after two seconds when the
-    /// thread is to make way. What `read` had begun is dropped.
+    /// Requires: not called on a thread of `runtime`. Errors: `Interrupted`; `Unavailable` after two seconds
+    /// if the server answers [`Wish::MakeWay`]. An unfinished `read` is dropped.
     pub(crate) fn block_on<T>(
         &self,
         runtime: &tokio::runtime::Handle,
@@ -82,7 +86,7 @@ impl Interrupt {
         })
     }
 
-    /// Whether a read that has lasted for `waited` may go on. Errors: why it ends.
+    /// Whether a read that has lasted for `waited` may go on. Errors: the reason why it must end.
     fn check(&self, waited: Duration) -> Result<()> {
         let wish = (self.0)();
         if wish != Wish::Stop {
@@ -101,7 +105,7 @@ impl Interrupt {
     }
 }
 
-/// For how long this thread knows that its statement was killed.
+/// The time since this thread first saw that its statement was killed.
 fn killed_for() -> Duration {
     let since = KILLED_SINCE.get().unwrap_or_else(Instant::now);
     KILLED_SINCE.set(Some(since));
@@ -109,7 +113,7 @@ fn killed_for() -> Duration {
 }
 
 impl Default for Interrupt {
-    /// Never set.
+    /// An interrupt that never ends a wait.
     fn default() -> Self {
         Self::new(|| false)
     }

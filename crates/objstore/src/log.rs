@@ -1,4 +1,4 @@
-//! How the layer speaks to the server's error log: one callback, three levels.
+//! How the object layer writes to the server's error log: through one callback, with three levels.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Level {
-    /// Worth knowing.
+    /// Information for the DBA.
     Info = 0,
-    /// Works, but somebody should look.
+    /// The server works, but the DBA should look into it.
     Warning = 1,
-    /// Something does not work.
+    /// A part of the server does not work.
     Error = 2,
 }
 

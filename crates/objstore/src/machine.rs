@@ -1,8 +1,10 @@
-//! What the code asks of the machine besides files and network: threads to run tasks, waits, the time and random bytes.
+//! Access to the machine other than files and network: threads that run tasks, waits, the time and random
+//! bytes.
 //!
-//! Everything of that kind goes through here, and moments are `tokio::time::Instant`. So a test can run
-//! several servers on one thread, in virtual time, each choice made by a seed (`sim/`). In the plugin each
-//! function is only the one call that its name says.
+//! All code of this crate uses these functions, and `tokio::time::Instant` for points in time. So a test can
+//! run several servers in one process, in virtual time, one piece of code at a time, with every random choice
+//! made from a seed (`sim/`). In the plugin each function only makes the system call or the call of tokio
+//! that its name says.
 
 use crate::error::{Result, StoreError};
 #[cfg(test)]
@@ -17,7 +19,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinError;
 use tokio::time::Instant;
 
-/// Runs the tasks of one store.
+/// The threads that run the tasks of one store.
 pub(crate) enum Executor {
     Threads(Runtime),
     /// All stores of a simulation share one executor.
@@ -58,17 +60,18 @@ impl Executor {
         }
     }
 
-    /// Ends all tasks; waits for disk work at most `timeout`.
+    /// Ends all tasks. Waits at most `timeout` for disk work that a task has begun.
     pub(crate) fn shutdown_timeout(self, timeout: Duration) {
         match self {
             Self::Threads(runtime) => runtime.shutdown_timeout(timeout),
-            // The store ends its tasks; what it has started besides has ended by then.
+            // The store has ended its own tasks. This sleep is long enough for the disk work that they have
+            // started.
             #[cfg(test)]
             Self::Simulated(_) => sim::sleep(sim::DISK_WORK_MAX),
         }
     }
 
-    /// Ends all tasks where they are.
+    /// Ends all tasks at once, without waiting for disk work.
     pub(crate) fn shutdown_background(self) {
         match self {
             Self::Threads(runtime) => runtime.shutdown_background(),
@@ -81,8 +84,8 @@ impl Executor {
 /// Runs `work` on this thread until it ends. `ask` is called after `first`; it returns the time after which
 /// it is called again. When it returns an error, `work` is dropped and the error returned.
 ///
-/// The thread measures that time itself: the timers of a runtime stand still while a disk holds up its
-/// threads. Requires: not called on a thread of `runtime`.
+/// The calling thread measures these times itself, because the timers of a runtime stand still while a slow
+/// disk blocks the runtime's threads. Requires: not called on a thread of `runtime`.
 pub(crate) fn block_on_asking<T, E>(
     runtime: &Handle,
     work: impl Future<Output = T>,
@@ -119,7 +122,7 @@ pub(crate) fn block_on_asking<T, E>(
     }
 }
 
-/// Wakes the thread that runs a future.
+/// Wakes the thread that runs a future in [`block_on_asking`].
 struct ThreadWaker(Thread);
 
 impl Wake for ThreadWaker {
@@ -128,7 +131,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Runs disk work where it may block. Errors: as `spawn_blocking`.
+/// Runs disk work on a thread that may block. Errors: as `spawn_blocking`.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::result::Result<T, JoinError> {
@@ -149,7 +152,7 @@ pub(crate) fn wait_for<T>(changed: &Condvar, guard: &mut MutexGuard<'_, T>, time
     changed.wait_for(guard, timeout);
 }
 
-/// Fills `bytes` from the system's random source. Errors: `Unavailable` when it has none.
+/// Fills `bytes` from the system's random source. Errors: `Unavailable` when that source fails.
 pub fn fill_random(bytes: &mut [u8]) -> Result<()> {
     #[cfg(test)]
     if sim::is_on() {

@@ -1,7 +1,8 @@
-//! The numbers of one store: plain atomics, added with relaxed order, read by SHOW STATUS.
+//! The counters and gauges of one store, for SHOW STATUS: atomic numbers that are changed with relaxed
+//! ordering.
 //!
-//! The fields have the names of `atoll_store_stats` in engine/bridge/objstore.h. Gauges that another part
-//! can compute on demand (lag, files) are filled in by that part when a snapshot is taken.
+//! The fields have the names of `atoll_store_stats` in engine/bridge/objstore.h. Gauges that other code can
+//! compute on demand (lag, files) are not here; that code adds them when the values are read.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,14 +30,16 @@ pub struct Stats {
     pub upload_backlog_files: AtomicU64,
     pub upload_backlog_bytes: AtomicU64,
     pub roots_published: AtomicU64,
-    /// Entries of the file map that publishes have looked at. For tests of what a publish costs.
+    /// Entries of the file map that publishing roots has visited. For tests of the cost of publishing.
     pub map_entries_visited: AtomicU64,
     pub wal_chunks_shipped: AtomicU64,
-    /// Bytes of objects that only the history keeps.
+    /// Bytes of objects that only the history needs.
     pub history_bytes: AtomicU64,
-    /// The time since which every moment can be restored, in milliseconds since 1970; 0: no moment can.
+    /// The earliest time of the history, in milliseconds since 1970: every later moment can be restored. 0:
+    /// none can.
     pub history_since_ms: AtomicU64,
-    /// How often the history was made shorter than its retention, because of its bytes.
+    /// How often the history was cut shorter than its retention time because it had reached its limit in
+    /// bytes.
     pub history_cuts: AtomicU64,
     pub trim_disabled: AtomicBool,
     last_error: Mutex<String>,

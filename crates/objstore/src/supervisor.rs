@@ -1,8 +1,9 @@
 //! Starts the background tasks of a store and notices when one of them dies.
 //!
-//! Tokio keeps the panic of a task until its handle is asked, so a dead task is silent by itself: commits would wait for
-//! ever, or go on although nothing is shipped. So the supervisor turns the first death into an error with the task's
-//! name: [`crate::protocol`] makes the store read-only with it, and every waiting commit returns it.
+//! Tokio reports the panic of a task only to the code that asks the task's handle. So without this file
+//! nobody would notice a dead task: commits would wait for ever, or continue although the log is not shipped
+//! any more. The supervisor turns the first death into an error with the task's name. [`crate::protocol`]
+//! then makes the store read-only, and every waiting commit returns this error.
 
 use crate::error::StoreError;
 use futures_util::FutureExt;
@@ -20,7 +21,7 @@ pub(crate) type OnDeath = Box<dyn Fn(StoreError) + Send + Sync>;
 pub(crate) struct Supervisor {
     runtime: Handle,
     on_death: OnceLock<OnDeath>,
-    /// The name of the task that shall panic, for tests.
+    /// For tests: the name of the task that is to panic.
     #[cfg(test)]
     doomed: tokio::sync::watch::Sender<&'static str>,
 }
@@ -41,7 +42,7 @@ impl Supervisor {
         let _ = self.on_death.set(tell);
     }
 
-    /// Starts a task that ends only after `is_ending` has become true.
+    /// Starts a task that must not end before `is_ending` returns true. If it does, it counts as dead.
     pub(crate) fn spawn(
         self: &Arc<Self>,
         name: &'static str,
@@ -78,7 +79,7 @@ impl Supervisor {
         AssertUnwindSafe(task).catch_unwind().await
     }
 
-    /// Makes the store read-only because of what a task has met.
+    /// Reports `error`, which a task has met and cannot handle. The store becomes read-only.
     pub(crate) fn end_with(&self, error: StoreError) {
         if let Some(tell) = self.on_death.get() {
             tell(error);
@@ -95,7 +96,7 @@ impl Supervisor {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -104,7 +105,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 impl Supervisor {
-    /// Makes the task of this name panic, at once or as soon as it is started.
+    /// Makes the task of this name panic: at once, or at its start if it is not running yet.
     pub(crate) fn doom(&self, name: &'static str) {
         self.doomed.send_replace(name);
     }

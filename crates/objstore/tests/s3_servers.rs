@@ -1,5 +1,5 @@
-//! Goal:   what the layer believes about S3 holds on two independent servers: create-only PUT, listings,
-//!         multipart uploads, ranges, and error answers that lead to messages a DBA can act on.
+//! Goal:   what the object layer assumes about S3 is true of two independent servers: create-only PUT,
+//!         listings, multipart uploads, ranges, and error answers that lead to messages a DBA can act on.
 //! Method: starts MinIO and versitygw from ATOLL_TEST_MINIO and ATOLL_TEST_VERSITYGW (paths of binaries) on
 //!         loopback ports of their own. Without these variables the tests say so on stderr and pass.
 
@@ -15,7 +15,7 @@ use std::time::Duration;
 const KEY: &str = "atollkey";
 const SECRET: &str = "atollsecretsecret";
 
-/// A running S3 server; ends with the test.
+/// A running S3 server; it is killed when the test ends.
 struct Server {
     child: Child,
     port: u16,
@@ -191,7 +191,7 @@ async fn damaged_uploads(server: &Server) {
     }
 }
 
-/// An upload that failed leaves pieces, which are found and taken away. Returns how many uploads were listed.
+/// A failed upload leaves pieces, which are found and deleted. Returns how many uploads were listed.
 async fn unfinished_uploads(server: &Server) -> usize {
     let bucket = server.bucket();
     wait_until_ready(&bucket).await;
@@ -218,7 +218,8 @@ async fn pieces_of_failed_uploads_are_found_on_versitygw() {
     }
 }
 
-/// MinIO lists the uploads of one exact name only; what matters is that asking it in vain is no error.
+/// MinIO lists unfinished uploads only for an exact name, so it finds none here. The test checks that this is
+/// no error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn asking_minio_for_unfinished_uploads_is_no_error() {
     if let Some(server) = minio() {
@@ -286,7 +287,8 @@ on_both! {
     refusals_name_the_setting_to_change => messages;
 }
 
-/// Makes a certificate authority and a certificate for 127.0.0.1 signed by it; returns (ca, certificate, key).
+/// Makes a certificate authority and a certificate for 127.0.0.1 signed by it; returns (ca, certificate,
+/// key).
 fn certificates(folder: &std::path::Path) -> Option<[String; 3]> {
     let script = "openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.crt -days 2 -subj /CN=test-ca && \
          openssl req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj /CN=127.0.0.1 && \
@@ -300,7 +302,7 @@ fn certificates(folder: &std::path::Path) -> Option<[String; 3]> {
     Some(["ca.crt", "server.crt", "server.key"].map(|name| folder.join(name).to_str().unwrap().to_owned()))
 }
 
-/// https works with a known authority, and says what to do with an unknown one.
+/// https works when the certificate authority is known. When it is unknown, the error says what to do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn https_needs_a_known_authority() {
     let Ok(binary) = std::env::var("ATOLL_TEST_VERSITYGW") else {
@@ -340,7 +342,8 @@ async fn https_needs_a_known_authority() {
     let config = StoreConfig { ca_file: ca.clone(), endpoint: endpoint.clone(), ..server.config() };
     let bucket = client::connect(&config, Arc::new(Stats::default())).unwrap();
     assert!(bucket.list("hint", None).await.unwrap().is_empty(), "a named authority is trusted");
-    // The authorities are read from the environment, which a test must not change under other tests.
+    // The authorities are read from the environment. A test must not change the environment of other tests,
+    // so a child process with another environment is started.
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "https_child", "--nocapture"])
         .env("SSL_CERT_FILE", ca)
@@ -350,7 +353,8 @@ async fn https_needs_a_known_authority() {
     assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
 }
 
-/// The trusting half of the test above; does nothing on its own.
+/// The part of `https_needs_a_known_authority` in a child process, which trusts the authority; does nothing
+/// on its own.
 #[tokio::test]
 async fn https_child() {
     let Ok(endpoint) = std::env::var("ATOLL_TEST_HTTPS_ENDPOINT") else { return };

@@ -1,79 +1,82 @@
-//! The bucket: slots that are created once, table files, and the requests that have not landed yet.
+//! The bucket of the model: slots that are created once, table files, and requests that were sent and have
+//! not reached the bucket yet.
 //!
-//! Stands for `bucket.rs` and `fault.rs` of objstore, and for an S3 server.
+//! It models `bucket.rs` and `fault.rs` of objstore, and an S3 server.
 
 use std::collections::BTreeSet;
 
-/// A transaction, from 1.
+/// The number of a transaction, counted from 1.
 pub type Commit = u8;
-/// A set of table files, by their numbers; no number is used twice.
+/// A set of table files as bits, one for each file number. No number is used twice.
 pub type Files = u16;
 /// Epoch and slot of a root, ordered as the protocol orders them.
 pub type RootId = (u8, u8);
 
-/// How a process that takes an epoch is recognized: by its server and the number of its start. Stands for the
-/// nonce of the slot.
+/// Identifies the process that takes an epoch: its server and how often that server was started. It models
+/// the nonce in the slot.
 pub type Nonce = (u8, u8);
 
-/// What a root says (`records.rs`, `Root`, with the MANIFEST and the file map it names).
+/// The content of a root: `Root` of `records.rs` together with the MANIFEST and the file map that it names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Root {
-    /// Its slot.
+    /// Epoch and slot of the root.
     pub id: RootId,
-    /// The transactions that are in table files, in part or whole, in their order.
+    /// The transactions of which at least one half is in table files, in order.
     pub line: Vec<Commit>,
-    /// How many of them have their half in files of family A.
+    /// How many transactions of `line`, from its beginning, have their half for family A in table files.
     pub flushed_a: u8,
-    /// How many of them have their half in files of family B.
+    /// How many transactions of `line`, from its beginning, have their half for family B in table files.
     pub flushed_b: u8,
-    /// Families created.
+    /// How many families were created.
     pub edits: u8,
-    /// The last transaction that was committed before a family was dropped; later ones do not name
-    /// the family. 0: none.
+    /// The last transaction that was committed before a family was dropped. Later transactions do not name
+    /// the family. 0: no family was dropped.
     pub drop: Commit,
     /// The DDL number of PUB-G8.
     pub ddl: u8,
-    /// The first chunk it needs.
+    /// The first chunk of the log that a restore of this root needs.
     pub wal_first: u8,
-    /// The chunks below this one are those of the closed WALs (PUB-G2).
+    /// The end of the chunks of closed WALs, all of which must be in the bucket before the root (PUB-G2).
     pub wal_needed: u8,
-    /// Its table files.
+    /// The table files that the root names.
     pub files: Files,
 }
 
-/// A slot of `root/<E>/`.
+/// The content of a slot of `root/<E>/`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RootSlot {
-    /// The claim in slot 0: base and end of its WAL.
+    /// The claim in slot 0: the root from which the epoch starts (its base), and the end of the base's
+    /// chunks.
     Claim(Option<RootId>, u8),
     /// A published root.
     Root(Root),
-    /// The end.
+    /// The fence: no later slot of this epoch counts.
     Fence,
 }
 
-/// A slot of `wal/<E>/`.
+/// The content of a slot of `wal/<E>/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WalSlot {
-    /// A chunk, with its DDL number.
+    /// A chunk: its one transaction, and its DDL number (PUB-G8).
     Chunk(Commit, u8),
-    /// The end.
+    /// The fence: no later slot of this epoch counts.
     Fence,
 }
 
-/// What one owner deletes after one root (`trim.rs`, `files/trash.rs`).
+/// The objects that an owner deletes after it has published a root (`trim.rs`, `files/trash.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Deletion {
     /// The epoch of this owner.
     pub epoch: u8,
-    /// Table files that the root does not name, given up by this owner or left by former ones.
+    /// Table files that the root does not name: files that this owner does not use any more, and files that
+    /// former owners left.
     pub garbage: Files,
     /// Chunks of the epoch below this chunk are deleted.
     pub wal_below: u8,
     /// Roots of the epoch below this slot are deleted.
     pub roots_below: u8,
-    /// Whether everything in the slots of former epochs is deleted, except claims and fences: the first root
-    /// of an epoch sweeps.
+    /// Whether all slots of former epochs except claims and fences are deleted, too. This happens after the
+    /// first root of an epoch.
     pub sweeps: bool,
 }
 
@@ -93,22 +96,22 @@ pub enum Request {
 /// The slots of one epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Epoch {
-    /// `root/<E>/*`; None: never written, or deleted.
+    /// The slots `root/<E>/*`. None: the slot was never written, or its record was deleted.
     pub roots: Vec<Option<RootSlot>>,
-    /// `wal/<E>/*`.
+    /// The slots `wal/<E>/*`.
     pub wal: Vec<Option<WalSlot>>,
-    /// The process that took the epoch.
+    /// The process that created the epoch's claim.
     pub owner: Nonce,
 }
 
-/// All objects, and the requests on their way.
+/// All objects, and the requests on their way to the bucket.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// The epochs; epoch E is at index E-1. A claim exists for each.
+    /// The epochs that were claimed; epoch E is at index E-1.
     pub epochs: Vec<Epoch>,
-    /// Table files.
+    /// The table files in the bucket.
     pub files: Files,
-    /// Requests that were sent and have not landed.
+    /// Requests that were sent and have not been carried out yet.
     pub requests: BTreeSet<Request>,
 }
 
@@ -126,7 +129,7 @@ impl Bucket {
         self.epochs.len() as u8
     }
 
-    /// The slots of `epoch`, which was claimed.
+    /// The slots of `epoch`. Requires: it was claimed.
     pub fn epoch(&self, epoch: u8) -> &Epoch {
         &self.epochs[usize::from(epoch) - 1]
     }
@@ -135,12 +138,12 @@ impl Bucket {
         &mut self.epochs[usize::from(epoch) - 1]
     }
 
-    /// GET of a root slot.
+    /// Models a GET of a slot of `root/`.
     pub fn root(&self, id: RootId) -> Option<&RootSlot> {
         self.epoch(id.0).roots.get(usize::from(id.1))?.as_ref()
     }
 
-    /// GET of a slot of the WAL.
+    /// Models a GET of a slot of `wal/`.
     pub fn wal(&self, epoch: u8, chunk: u8) -> Option<WalSlot> {
         self.epoch(epoch).wal.get(usize::from(chunk)).copied().flatten()
     }
@@ -150,7 +153,7 @@ impl Bucket {
         self.epoch(epoch).roots.iter().rev().flatten().find(|slot| **slot != RootSlot::Fence)
     }
 
-    /// The families of the newest root of `epoch`.
+    /// How many families the newest root of `epoch` has; 0 without a root.
     pub fn last_edits(&self, epoch: u8) -> u8 {
         match self.last_record(epoch) {
             Some(RootSlot::Root(root)) => root.edits,
@@ -158,7 +161,7 @@ impl Bucket {
         }
     }
 
-    /// `request` reaches the bucket. A create-only PUT of a slot that is taken changes nothing.
+    /// Carries out `request`. A create-only PUT of an existing slot changes nothing.
     pub fn land(&mut self, request: &Request) {
         match request {
             Request::Epoch(epoch, nonce) => {
@@ -176,7 +179,8 @@ impl Bucket {
         }
     }
 
-    /// Forgets requests that can change nothing any more: claims and fences are never deleted.
+    /// Drops requests that cannot change the bucket any more: PUTs of slots that hold a claim or a fence,
+    /// which are never deleted.
     pub fn forget_futile(&mut self) {
         let mut requests = std::mem::take(&mut self.requests);
         requests.retain(|request| match request {

@@ -1,23 +1,26 @@
-//! A newcomer takes an epoch and closes the former ones. Stands for `claim.rs` and `slots.rs` of objstore, step by step.
+//! A starting server takes a new epoch and closes the former epochs. The steps model those of `claim.rs` and
+//! `slots.rs` of objstore.
 
 use crate::Gates;
 use crate::bucket::{Bucket, Nonce, Request, Root, RootId, RootSlot, WalSlot};
 
-/// How far a claimer is.
+/// How far a process is with its claim. Names in backquotes are functions of `claim.rs`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Claim {
-    /// `take_epoch` has sent its claim.
+    /// `take_epoch` has sent the claim of this epoch.
     Taking(u8),
-    /// `fence_roots` is about to list `root/<former>/`.
+    /// `fence_roots` is about to list `root/<former>/`. The numbers are the epoch of the claimer and the
+    /// former epoch.
     Listing(u8, u8),
-    /// `fence_roots` has sent a fence.
+    /// `fence_roots` has sent a fence for a former epoch.
     FencingRoots(Fencing),
-    /// The fence of `root/<former>/` stands; `fence_roots` lists again.
+    /// The fence of `root/<former>/` is in the bucket, and `fence_roots` lists the slots again.
     LookingBehind(Fencing),
-    /// `fence_wal` has sent a fence for a slot of the WAL behind the base, the root from which the claim starts. The numbers are
-    /// the epoch of the claimer and the slot.
+    /// `fence_wal` has sent a fence for a slot of the WAL behind the base, the root from which the claim
+    /// starts. The numbers are the epoch of the claimer and the slot.
     FencingWal(u8, Root, u8),
-    /// `close_and_claim` has sent the claim root.
+    /// `close_and_claim` has sent the claim root. The fields are its epoch, its base and the end of the
+    /// base's chunks.
     Claiming(u8, Option<RootId>, u8),
 }
 
@@ -30,30 +33,31 @@ pub struct Fencing {
     pub former: u8,
     /// The slot for the fence.
     pub next: u8,
-    /// The last record in front of it.
+    /// The last record in front of that slot.
     pub last: Option<RootSlot>,
 }
 
-/// What a step of a claim leads to.
+/// The result of a step of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// The claimer goes on, perhaps with a request.
+    /// The claim goes on in this state, and perhaps sends this request.
     Go(Claim, Option<Request>),
-    /// The claim root stands.
+    /// The claim root is in the bucket: its epoch, its base and the end of the base's chunks.
     Done(u8, Option<RootId>, u8),
     /// A newer claimer fenced this one, or a read failed: the process ends.
     Failed,
 }
 
-/// `take_epoch`, begun or begun again.
+/// Begins `take_epoch`, for the first time or again.
 pub fn begin(bucket: &Bucket, nonce: Nonce) -> (Claim, Request) {
     let epoch = bucket.newest_epoch() + 1;
     (Claim::Taking(epoch), Request::Epoch(epoch, nonce))
 }
 
-/// `fence_roots`, up to its first PUT, with a listing, perhaps an old one, that shows the slots below `seen`.
+/// `fence_roots` up to its first PUT. Its listing, which may be stale, shows the slots below `seen`.
 ///
-/// None: the last slot of that listing has been deleted meanwhile, and reading it fails; the claimer tries again.
+/// None: the last record of that listing was deleted meanwhile, so it cannot be read, and the claimer lists
+/// again.
 pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> Option<Next> {
     let slots = &bucket.epoch(former).roots;
     let listed = &slots[..usize::from(seen)];
@@ -66,11 +70,11 @@ pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> 
     let last = last.clone()?;
     if last == RootSlot::Fence {
         if usize::from(seen) < slots.len() {
-            // Records behind a fence that landed late are older than the fence: no listing shows the fence
-            // without them.
+            // A fence that reached the bucket late is younger than the records behind it. So no real listing
+            // shows this fence without those records.
             return None;
         }
-        // `record_before_fence`.
+        // Models `record_before_fence`.
         let record = listed.iter().rev().flatten().find(|slot| **slot != RootSlot::Fence);
         return Some(closed(bucket, epoch, former, record.cloned(), gates));
     }
@@ -82,7 +86,8 @@ fn fence(fencing: Fencing) -> Next {
     Next::Go(Claim::FencingRoots(fencing), Some(request))
 }
 
-/// One step of a claimer whose request has landed. None: it has not, or there is nothing to do but to wait.
+/// One step of a claimer whose request was carried out. None: the request was not carried out yet, or the
+/// claimer has to wait for a listing.
 pub fn step(bucket: &Bucket, claim: &Claim, nonce: Nonce, gates: &Gates) -> Option<Next> {
     match claim {
         Claim::Taking(epoch) => take(bucket, *epoch, nonce),
@@ -105,7 +110,7 @@ fn take(bucket: &Bucket, epoch: u8, nonce: Nonce) -> Option<Next> {
     Some(close_next(epoch, epoch - 1))
 }
 
-/// The loop of `close_former`: epochs from `former` downward.
+/// Models the loop of `close_former` over the epochs from `former` downward.
 fn close_next(epoch: u8, former: u8) -> Next {
     if former == 0 { claim_root(epoch, None, 0) } else { Next::Go(Claim::Listing(epoch, former), None) }
 }
@@ -120,13 +125,15 @@ fn fenced_roots(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Option<Nex
         return Some(closed(bucket, epoch, former, last, gates));
     }
     if !gates.read_lost_slot {
-        // As if "the slot is taken" meant that another claimer has closed the epoch.
+        // The mistake that this gate prevents: an existing slot is taken as proof that another claimer has
+        // closed the epoch.
         return Some(closed(bucket, epoch, former, last, gates));
     }
     Some(fence(Fencing { epoch, former, next: next + 1, last: Some(found.clone()) }))
 }
 
-/// A fence that landed late may stand where the owner has deleted a root: then a listing shows records behind it.
+/// A fence that reaches the bucket late may take a slot whose root the owner has deleted. Then a listing
+/// shows newer records behind the fence, so the claimer must send another fence behind these.
 fn look_behind(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
     let Fencing { epoch, former, next, last } = fencing.clone();
     let slots = &bucket.epoch(former).roots;
@@ -141,7 +148,7 @@ fn look_behind(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
     }
 }
 
-/// The roots of `former` are closed behind `last`; `close_former` goes on.
+/// Continues `close_former` after the roots of `former` were closed behind the record `last`.
 fn closed(bucket: &Bucket, epoch: u8, former: u8, last: Option<RootSlot>, gates: &Gates) -> Next {
     match last {
         None => close_next(epoch, former - 1),

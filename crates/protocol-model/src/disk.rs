@@ -1,41 +1,42 @@
-//! A local directory, and what RocksDB does in it.
+//! The local directory of a server in the model, and the changes that RocksDB makes in it.
 //!
-//! Stands for `local.rs` of objstore and for RocksDB. The directory survives the death of its process: what is written is
-//! durable.
+//! It models `local.rs` of objstore, and RocksDB. All writes are durable, so the directory survives the death
+//! of its process unchanged.
 
 use crate::bucket::{Commit, Files, RootId};
 
-/// What survives the death of the process.
+/// The content of a local directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Disk {
     /// False: there is no directory.
     pub is_present: bool,
-    /// `ATOLL`: the epoch, and the root that was about to be published. Slot 0: none yet.
+    /// The local record `ATOLL`: the epoch, and the slot of the last root that was to be published. Slot 0:
+    /// none yet.
     pub marker: RootId,
-    /// Every transaction, in order.
+    /// All transactions of the local database, in order.
     pub line: Vec<Commit>,
-    /// How many of them are no longer in a local WAL.
+    /// How many transactions of `line`, from its beginning, are in no local WAL any more.
     pub wal_from: u8,
-    /// The newest WAL begins after this many records: the last flush switched to it.
+    /// How many transactions are in front of the newest WAL, which the last flush began.
     pub wal_switch: u8,
-    /// How many of them have their half in table files of family A.
+    /// How many transactions of `line`, from its beginning, have their half for family A in table files.
     pub flushed_a: u8,
-    /// How many of them have their half in table files of family B.
+    /// How many transactions of `line`, from its beginning, have their half for family B in table files.
     pub flushed_b: u8,
-    /// Families created.
+    /// How many families were created.
     pub edits: u8,
     /// The last transaction that was committed before a family was dropped.
     pub drop: Commit,
     /// The table files that the MANIFEST names.
     pub live: Files,
-    /// The table files that are here.
+    /// The table files in the local directory.
     pub local: Files,
-    /// `ATOLL_FILES`: the table files whose objects are known.
+    /// The local record `ATOLL_FILES`: the table files whose objects in the bucket are known.
     pub known: Files,
 }
 
 impl Disk {
-    /// The last transaction; 0: none.
+    /// The last transaction; 0 if there is none.
     pub fn last(&self) -> Commit {
         self.line.last().copied().unwrap_or(0)
     }
@@ -55,7 +56,7 @@ impl Disk {
         self.len() > if is_a { self.flushed_a } else { self.flushed_b }
     }
 
-    /// A flush: RocksDB switches to a new WAL, and writes what the family has into table file `number`.
+    /// A flush: RocksDB switches to a new WAL and writes the family's memtable into table file `number`.
     pub fn flush(&mut self, is_a: bool, number: u8) {
         let end = self.len();
         if is_a {
@@ -75,12 +76,13 @@ impl Disk {
         self.local = (self.local & self.live) | 1 << number;
     }
 
-    /// RocksDB may delete the WALs of this many transactions: both families have flushed them.
+    /// How many transactions, from the beginning, both families have flushed. RocksDB may delete the WALs of
+    /// these.
     pub fn deletable_wal(&self) -> u8 {
         self.flushed_a.min(self.flushed_b)
     }
 
-    /// The WAL loses its end: what was in no table file is gone.
+    /// The newest bytes of the local WAL are lost, and with them the transactions that are in no table file.
     pub fn cut_wal(&mut self) {
         self.line.truncate(usize::from(self.flushed_a.max(self.flushed_b).max(self.wal_from)));
         self.wal_switch = self.wal_switch.min(self.len());

@@ -1,11 +1,11 @@
-//! What must hold in every state: IMAGE-1 to IMAGE-5 of docs/internals/bucket.md.
+//! The invariants that must hold in every state of the model: IMAGE-1 to IMAGE-5 of docs/internals/bucket.md.
 
 use crate::bucket::{RootId, RootSlot, WalSlot};
 use crate::model::{Process, Protocol, State, Wrong};
 use crate::restore::Damage;
 use stateright::Property;
 
-/// All invariants.
+/// The invariants, for the checker.
 pub fn all() -> Vec<Property<Protocol>> {
     use Damage::{Half, Hole, NoBase, NoFamily, NoFile, NoWal, StillNamed};
     vec![
@@ -37,8 +37,8 @@ pub fn all() -> Vec<Property<Protocol>> {
     ]
 }
 
-/// Once a claim stands, its base stays the last record of the base's epoch, and no epoch between the two has
-/// a root.
+/// IMAGE-2: once a claim is in the bucket, its base stays the last record of the base's epoch, and no epoch
+/// between the two has a root.
 fn closed_stay_closed(state: &State) -> bool {
     let newest = state.bucket.newest_epoch();
     (1..=newest).all(|epoch| match state.bucket.root((epoch, 0)) {
@@ -60,12 +60,13 @@ fn is_base(state: &State, epoch: u8, base: Option<RootId>, wal_end: u8) -> bool 
         Some(RootSlot::Root(root)) => root.id.1 <= base_slot,
         _ => true,
     };
-    // Chunks behind the end may land, but have no reader; the end itself is a fence for ever.
+    // The slot `wal_end` holds a fence for ever. Late chunks behind it may still be created, but no restore
+    // reads them.
     is_last && bucket.wal(base.0, wal_end) == Some(WalSlot::Fence)
 }
 
-/// Each live table file of an owner that no other has overtaken is on its disk, or in the bucket and the
-/// owner knows that.
+/// Checks the owners of the newest epoch: each of their live table files is in the local directory, or the
+/// owner knows that the file is in the bucket.
 fn files_are_there(state: &State) -> bool {
     state.servers.iter().all(|server| match &server.process {
         Process::Open(owner) if owner.epoch == state.bucket.newest_epoch() => {

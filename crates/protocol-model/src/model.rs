@@ -1,4 +1,4 @@
-//! All steps of all servers together, for the checker.
+//! The whole model for the checker: the state of the bucket and all servers, and all steps.
 
 use crate::bucket::{Bucket, Files, Nonce, Request};
 use crate::claim::{self, Claim, Next};
@@ -10,24 +10,24 @@ use crate::restore::{Commits, Damage, restore_newest};
 use crate::{Bound, Gates, invariants};
 use stateright::{Model, Property};
 
-/// The model: what may happen, and which rules hold.
+/// The model, for given bounds and rules.
 #[derive(Debug, Clone)]
 pub struct Protocol {
     /// How much may happen.
     pub bound: Bound,
-    /// The rules that are on.
+    /// The rules that are switched on.
     pub gates: Gates,
 }
 
-/// A process, or none.
+/// The process of a server, if one runs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Process {
     /// No process runs.
     #[default]
     Down,
-    /// It takes the database over.
+    /// The process is taking the database over.
     Claiming(Claim),
-    /// It owns the database, or believes so.
+    /// The process owns the database, or believes that it does.
     Open(Box<Owner>),
 }
 
@@ -38,11 +38,11 @@ pub struct Server {
     pub disk: Disk,
     /// The process.
     pub process: Process,
-    /// How often it was started.
+    /// How often the server was started.
     pub starts: u8,
 }
 
-/// How much has happened so far of what [`Bound`] limits.
+/// How many of the events that [`Bound`] limits have happened so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Spent {
     flushes: u8,
@@ -56,16 +56,17 @@ pub struct Spent {
     repeats: u8,
 }
 
-/// What went wrong at an open.
+/// The error of an open that went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Wrong {
-    /// The bucket was taken for an older one (OPEN-3).
+    /// The bucket was mistaken for an older state that was put back (OPEN-3).
     Refused,
     /// The base could not be restored.
     Damaged(Damage),
     /// Transactions that had been acknowledged were not found.
     Lost,
-    /// The directory that published the base was set aside, with all that only it has.
+    /// The directory of the server that published the base was set aside, and with it everything that is not
+    /// in the bucket.
     SetAside,
 }
 
@@ -76,38 +77,38 @@ pub struct State {
     pub bucket: Bucket,
     /// The servers.
     pub servers: Vec<Server>,
-    /// Every transaction that was made.
+    /// All transactions of the history.
     pub commits: Commits,
     /// The transactions that were acknowledged with `atoll_durability=sync`, as bits.
     pub acknowledged: u32,
     /// How many creations of families were acknowledged.
     pub edits_acknowledged: u8,
-    /// The epoch that made each table file.
+    /// The epoch in which each table file was made.
     pub files: Vec<u8>,
-    /// What a restore from the bucket would find now: the damage, or whether it has all that was acknowledged. The rest of
-    /// the state determines it.
+    /// The result of a restore from the bucket alone in this state: the damage, or whether it finds
+    /// everything that was acknowledged. The other fields determine it.
     pub found: Option<Result<bool, Damage>>,
     /// The first open that went wrong.
     pub wrong: Option<Wrong>,
     spent: Spent,
 }
 
-/// One step.
+/// One step of the model. The first number, if there is one, is the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// A server starts.
     Start(u8),
-    /// Its process lists a former epoch, and sees the slots below this one.
+    /// A claiming process lists a former epoch, and sees the slots below the second number.
     List(u8, u8),
-    /// Its process goes on with its claim.
+    /// A claiming process takes the next step of its claim.
     Claim(u8),
-    /// A transaction.
+    /// The owner commits a transaction.
     Commit(u8),
-    /// RocksDB flushes family A, or B.
+    /// RocksDB flushes family A (true) or B.
     Flush(u8, bool),
     /// RocksDB compacts all table files.
     Compact(u8),
-    /// RocksDB deletes the WALs it needs no more.
+    /// RocksDB deletes the WALs that it does not need any more.
     DeleteWal(u8),
     /// A family is created.
     Create(u8),
@@ -115,27 +116,27 @@ pub enum Step {
     Drop(u8),
     /// The uploader uploads a table file.
     Upload(u8, u8),
-    /// A local table file is given up.
+    /// The owner deletes a local table file that is in the bucket.
     Evict(u8, u8),
     /// The shipper sends a chunk.
     Ship(u8),
-    /// The shipper reads the slot of a chunk.
+    /// The shipper reads the slot of a chunk to learn whether the chunk is there.
     Shipped(u8, u8),
-    /// The publisher takes a snapshot.
+    /// The publisher takes a snapshot of the database for a root.
     Snapshot(u8),
-    /// The publisher sends a root, or takes a new snapshot.
+    /// The publisher sends the root of its snapshot, or takes a new snapshot if that one is stale.
     Send(u8),
-    /// The publisher reads the slot of its root.
+    /// The publisher reads the slot of its root to learn whether the root is there.
     Published(u8),
     /// The process dies.
     Crash(u8),
     /// The directory is lost.
     LoseDisk(u8),
-    /// The local WAL loses its end.
+    /// The local WAL loses its newest bytes.
     Damage(u8),
-    /// A request lands.
+    /// The bucket carries out a request.
     Land(Request),
-    /// A request lands and will land again.
+    /// The bucket carries out a request, and will carry it out a second time.
     LandTwice(Request),
 }
 
@@ -259,7 +260,7 @@ impl State {
         (0..).zip(&self.files).filter(|(_, made_in)| **made_in < epoch).map(|(file, _)| 1 << file).sum()
     }
 
-    /// Acknowledges what the owner at `at` has covered now.
+    /// Acknowledges the transactions that newly count as covered for the owner at `at`.
     fn acknowledge(&mut self, at: u8, gates: &Gates) {
         let Some((owner, _)) = self.open_mut(at) else { return };
         let covered = owner.cover(gates);
@@ -366,22 +367,23 @@ impl Protocol {
                 match open::prepare(bucket, &mut server.disk, (epoch, base, wal_end), commits, &self.gates) {
                     Ok(owner) => {
                         let has_all = open::has_all(&server.disk.line, state.acknowledged);
-                        // Commits of a newer owner may have been acknowledged meanwhile; this one is fenced
-                        // then, and loses nothing.
+                        // If there is a newer epoch, its owner's commits may have been acknowledged
+                        // meanwhile. This process is fenced then, so their absence is no loss.
                         if !has_all && bucket.newest_epoch() == epoch {
                             state.wrong = Some(Wrong::Lost);
                         }
                         server.process = Process::Open(Box::new(owner));
                     }
                     Err(wrong) if bucket.newest_epoch() == epoch => state.wrong = Some(wrong),
-                    // A newer owner has swept the base away: the read fails, and the next try finds the fence.
+                    // A newer owner has deleted the base, so reading it fails. The next start finds the
+                    // fence.
                     Err(_) => server.process = Process::Down,
                 }
             }
         }
     }
 
-    /// What RocksDB does, and tells the store about.
+    /// Takes a step of RocksDB, of which RocksDB notifies the store.
     fn rocksdb(&self, state: &mut State, step: &Step) -> Option<()> {
         let file = state.files.len() as u8;
         let spent = &mut state.spent;
@@ -425,7 +427,7 @@ impl Protocol {
         Some(())
     }
 
-    /// What the tasks of the store do.
+    /// Takes a step of one of the store's background tasks.
     fn owner(&self, state: &mut State, step: &Step) -> Option<()> {
         let gates = &self.gates;
         match step {

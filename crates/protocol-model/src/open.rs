@@ -1,5 +1,5 @@
-//! What a process with a claim makes of its directory. Stands for `open.rs`, `age.rs`, `local_wal.rs` and `restore.rs` of
-//! objstore.
+//! What a process does with its local directory after its claim: use it, or set it aside and restore. Models
+//! `open.rs`, `age.rs`, `local_wal.rs` and `restore.rs` of objstore.
 
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, RootId, RootSlot};
@@ -8,9 +8,10 @@ use crate::model::Wrong;
 use crate::owner::Owner;
 use crate::restore::{Commits, Damage, Restored, restore};
 
-/// Whether `age.rs` takes the bucket for an older state of what the directory has seen (rule OPEN-3).
+/// Whether `age.rs` refuses the bucket because it looks older than the bucket that the directory has seen
+/// (rule OPEN-3).
 ///
-/// No bucket of the model was ever put back, so it must never do that.
+/// In the model no bucket is ever put back to an older state, so this must never return true.
 pub fn is_refused(bucket: &Bucket, disk: &Disk) -> bool {
     let marker = disk.marker;
     if !disk.is_present || marker.0 == 0 {
@@ -27,7 +28,7 @@ pub fn is_refused(bucket: &Bucket, disk: &Disk) -> bool {
     is_behind || (may_have_lost && !is_fenced && disk.known & !bucket.files != 0)
 }
 
-/// `age::newest_record(..).root()`.
+/// Models `age::newest_record(..).root()`.
 fn newest_root(bucket: &Bucket) -> Option<RootId> {
     let record = (1..=bucket.newest_epoch()).rev().find_map(|epoch| bucket.last_record(epoch))?;
     match record {
@@ -37,9 +38,10 @@ fn newest_root(bucket: &Bucket) -> Option<RootId> {
     }
 }
 
-/// `prepare_directory`: the directory is used, or set aside and rebuilt from the base.
+/// Models `prepare_directory`: uses the directory, or sets it aside and rebuilds it from the base.
 ///
-/// Errors: why the base cannot be restored, or that the directory of the base's own owner is taken for an old one.
+/// Errors: the base cannot be restored, or the directory of the server that published the base would be set
+/// aside as an old one.
 pub fn prepare(
     bucket: &Bucket,
     disk: &mut Disk,
@@ -88,7 +90,7 @@ fn directory_of(restored: Restored) -> Disk {
     let (flushed_a, flushed_b) = (restored.flushed_a, restored.flushed_b);
     Disk {
         wal_from: flushed_a.min(flushed_b),
-        // RocksDB goes on in a new WAL.
+        // After the restore, RocksDB writes to a new WAL.
         wal_switch: end,
         line: restored.line,
         flushed_a,
@@ -100,8 +102,8 @@ fn directory_of(restored: Restored) -> Disk {
     }
 }
 
-/// `local_wal::compare`: the local WAL gets what the base's chunks have behind its end (LOCALWAL-1). What cannot be
-/// restored is not compared.
+/// Models `local_wal::compare`: appends to the local WAL the transactions that only the base's chunks have
+/// (LOCALWAL-1). Does nothing if the base cannot be restored.
 fn mend(
     bucket: &Bucket,
     disk: &mut Disk,
@@ -118,7 +120,7 @@ fn mend(
     disk.wal_switch = disk.len();
 }
 
-/// Whether `line` has all of `acknowledged`, a set of transactions.
+/// Whether `line` has all transactions of the set `acknowledged`, whose bits are transaction numbers.
 pub fn has_all(line: &[Commit], acknowledged: u32) -> bool {
     (1..32).filter(|commit| acknowledged & (1 << commit) != 0).all(|commit| line.contains(&commit))
 }

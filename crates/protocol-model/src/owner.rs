@@ -1,74 +1,74 @@
-//! The process that owns the database: commits, table files, and the WAL on its way to the bucket.
+//! The process that owns the database: its commits, its table files, and the WAL that it ships to the bucket.
 //!
-//! Stands for `store.rs`, `wal_table.rs`, `shipper.rs`, `lag.rs` and `files/` of objstore.
+//! It models `store.rs`, `wal_table.rs`, `shipper.rs`, `lag.rs` and `files/` of objstore.
 
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, Files, Request, WalSlot};
 use crate::disk::Disk;
 use crate::publish::Publish;
 
-/// A transaction of the stream that has not been cut into a chunk (`wal_table.rs`; `ddl_marks` tell its DDL
-/// number).
+/// A transaction in the WAL that is in no chunk yet (`wal_table.rs`, whose `ddl_marks` give its DDL number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uncut {
-    /// How many transactions are in front of it in the directory.
+    /// The transaction's index in the line of the local directory.
     pub place: u8,
     /// The transaction.
     pub commit: Commit,
     /// The DDL number its chunk will carry.
     pub ddl: u8,
-    /// Its WAL was deleted before it was cut.
+    /// RocksDB deleted the WAL before the transaction was put into a chunk.
     pub is_lost: bool,
 }
 
-/// A piece of the stream that is not covered yet (`wal_table.rs`, `Piece`).
+/// A transaction that was put into a chunk, or skipped, and is not covered yet (`wal_table.rs`, `Piece`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// How many transactions are in front of it in the directory.
+    /// The transaction's index in the line of the local directory.
     pub place: u8,
     /// The transaction.
     pub commit: Commit,
     /// The DDL number of its chunk.
     pub ddl: u8,
-    /// The chunk; None: a skip, which was never shipped.
+    /// The chunk; None: the transaction was skipped and never shipped.
     pub chunk: Option<u8>,
     /// The owner knows that the chunk is in the bucket.
     pub has_arrived: bool,
 }
 
-/// What the owner knows and loses when it dies.
+/// The memory of an owner process, which is lost when the process dies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// Its epoch.
     pub epoch: u8,
-    /// The slot of its newest root; 0: none.
+    /// The slot of the owner's newest root; 0: none.
     pub slot: u8,
-    /// MANIFEST edits noted; the first root counts as one.
+    /// How many MANIFEST edits the owner has noted. The first root counts as one.
     pub ddl_noted: u8,
     /// The DDL number of the newest root.
     pub ddl_published: u8,
-    /// WAL must be shipped up to here before the next root, because of a drop.
+    /// The WAL must be shipped up to this place before the next root, because a family was dropped.
     pub drop_noted: u8,
-    /// What waits to be cut.
+    /// The transactions that are in no chunk yet.
     pub uncut: Vec<Uncut>,
-    /// What has been cut.
+    /// The transactions that were put into chunks, or skipped, and are not covered yet.
     pub pieces: Vec<Piece>,
     /// For each chunk of this epoch, the place of its transaction.
     pub chunks: Vec<u8>,
-    /// WAL below this place is kept open for a publish (`wal_table.rs`, `gated`).
+    /// WAL below this place is kept until a publish ends, even if RocksDB deletes its file (`wal_table.rs`,
+    /// `gated`).
     pub held: u8,
-    /// Table files that are in the bucket, as far as the owner knows.
+    /// Table files of which the owner knows that they are in the bucket.
     pub uploaded: Files,
-    /// Table files that were live in this process.
+    /// All table files that were live at some time in this process.
     pub seen: Files,
     /// Table files that the newest root names.
     pub published: Files,
-    /// The root on its way.
+    /// The root that the owner is publishing.
     pub publish: Option<Publish>,
 }
 
 impl Owner {
-    /// An owner that begins with the directory `disk`; `add_existing_wals` and `Files::install`.
+    /// A new owner of the directory `disk`. Models `add_existing_wals` and `Files::install`.
     pub fn new(epoch: u8, disk: &Disk, known: Files) -> Self {
         let places = disk.wal_from..disk.len();
         let uncut = places.map(|place| Uncut {
@@ -94,7 +94,7 @@ impl Owner {
         }
     }
 
-    /// `Store::wal_appended` of the last transaction of `disk`.
+    /// Models `Store::wal_appended` for the last transaction of `disk`.
     pub fn appended(&mut self, disk: &Disk) {
         self.uncut.push(Uncut {
             place: disk.len() - 1,
@@ -104,7 +104,8 @@ impl Owner {
         });
     }
 
-    /// `Store::wal_deleted`: what is not cut yet, and not kept open, will never be shipped (STREAM-2).
+    /// Models `Store::wal_deleted`: transactions of the deleted WAL that are in no chunk yet are never
+    /// shipped, except those that are kept for a publish (STREAM-2).
     pub fn wal_deleted(&mut self, below: u8, gates: &Gates) {
         let held = self.held;
         let is_lost = |uncut: &Uncut| uncut.place < below && uncut.place >= held;
@@ -120,7 +121,7 @@ impl Owner {
         self.pass_skips();
     }
 
-    /// `next_cut` passes what is lost.
+    /// Models `next_cut`, which skips transactions whose WAL was deleted.
     fn pass_skips(&mut self) {
         while self.uncut.first().is_some_and(|uncut| uncut.is_lost) {
             let Uncut { place, commit, ddl, .. } = self.uncut.remove(0);
@@ -128,7 +129,7 @@ impl Owner {
         }
     }
 
-    /// `shipper.rs`, `cut_next` and `send`: the next transaction becomes a chunk.
+    /// Models `cut_next` and `send` of `shipper.rs`: the next transaction becomes a chunk.
     pub fn cut(&mut self) -> Request {
         let Uncut { place, commit, ddl, .. } = self.uncut.remove(0);
         let chunk = self.chunks.len() as u8;
@@ -138,7 +139,8 @@ impl Owner {
         Request::Wal(self.epoch, chunk, WalSlot::Chunk(commit, ddl))
     }
 
-    /// `shipper.rs`, `send`: reads the slot of a chunk in flight. None: it has not landed. Some(false): the slot has a fence.
+    /// Models `send` of `shipper.rs`: reads the slot of a chunk in flight. None: the chunk is not there yet.
+    /// Some(false): the slot holds a fence.
     pub fn resolve_chunk(&mut self, bucket: &Bucket, chunk: u8) -> Option<bool> {
         match bucket.wal(self.epoch, chunk)? {
             WalSlot::Fence => Some(false),
@@ -150,13 +152,14 @@ impl Owner {
         }
     }
 
-    /// `WalTable::shipped`: the contiguous prefix of what has arrived ends at this place (STREAM-3).
+    /// Models `WalTable::shipped`: the place at which the contiguous prefix of arrived chunks ends
+    /// (STREAM-3).
     pub fn shipped(&self) -> u8 {
         let missing = self.pieces.iter().find(|piece| !piece.has_arrived).map(|piece| piece.place);
         missing.or(self.uncut.first().map(|uncut| uncut.place)).unwrap_or(u8::MAX)
     }
 
-    /// `Shared::cover`: the transactions that count as covered from now on.
+    /// Models `Shared::cover`: returns the transactions that count as covered from now on.
     pub fn cover(&mut self, gates: &Gates) -> Vec<Commit> {
         let mut covered = Vec::new();
         let published = self.ddl_published;
@@ -178,7 +181,7 @@ impl Owner {
         covered
     }
 
-    /// `WalTable::first_chunk_from`.
+    /// Models `WalTable::first_chunk_from`: the first chunk whose transaction is at `place` or later.
     pub fn first_chunk_from(&self, place: u8) -> u8 {
         self.chunks.iter().position(|of| *of >= place).unwrap_or(self.chunks.len()) as u8
     }

@@ -1,4 +1,5 @@
-//! Pins and the collector (gate PUB-G5): objstore's protocol/history/pin.rs, protocol/history/snapshot.rs and protocol/gc/collector.rs.
+//! A model of pins and the collector (gate PUB-G5). It models protocol/history/pin.rs,
+//! protocol/history/snapshot.rs and protocol/gc/collector.rs of objstore.
 //!
 //! ```text
 //! pin root R:                       collect:
@@ -13,52 +14,54 @@
 
 use stateright::{Model, Property};
 
-/// The model.
+/// The model: how much may happen, and which rules are switched on.
 #[derive(Debug, Clone)]
 pub struct Pins {
-    /// Roots that are published.
+    /// How many roots are published.
     pub roots: u8,
-    /// Processes that each make one pin.
+    /// How many processes make a pin; each makes one.
     pub pinners: u8,
-    /// Runs of the collector.
+    /// How often the collector runs.
     pub runs: u8,
     /// PUB-G5: the horizon is durable before pins are listed.
     pub horizon_before_list: bool,
-    /// The writer of a pin reads the horizon after it.
+    /// The writer of a pin reads the horizon after it has written the pin.
     pub horizon_after_pin: bool,
-    /// A program that copies a pin looks afterwards whether the original is still there.
+    /// A program that copies a pin checks afterwards whether the original still exists.
     pub original_after_copy: bool,
 }
 
 /// A process that pins a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pinner {
-    /// It has not begun.
+    /// The process has not begun.
     Idle,
-    /// It has seen this root as the newest, and has sent its pin.
+    /// The process has seen this root as the newest, and has sent its pin.
     Sent(u8),
     /// The pin is in the bucket.
     Written(u8),
-    /// It has seen the pin that this pinner has for this root, and has sent its own.
+    /// The process has seen that another pinner has a pin of a root, and has sent a copy of it. The numbers
+    /// are the root and the other pinner.
     CopySent(u8, u8),
-    /// The copy is in the bucket.
+    /// The copy of the pin is in the bucket.
     CopyWritten(u8, u8),
-    /// It relies on the root.
+    /// The process relies on the pin and uses the root.
     Using(u8),
-    /// It has given up, or is done.
+    /// The process has given up, or does not need its pin any more.
     Done,
 }
 
-/// How far a run of the collector is; root numbers are those of horizons: objects that only lower roots need may go.
+/// How far a run of the collector is. The root number is its horizon: objects that only roots below the
+/// horizon need may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Run {
-    /// Between two runs.
+    /// The collector does not run.
     Idle,
-    /// A tomb is written.
+    /// The collector has written a tombstone.
     Tomb(u8),
     /// The horizon is durable (or, without PUB-G5, is not).
     Horizon(u8),
-    /// Pins are listed; the roots that stay, as bits.
+    /// The collector has listed the pins. The second number has a bit for each root that they keep.
     Listed(u8, u8),
 }
 
@@ -74,18 +77,18 @@ pub struct State {
     pinners: Vec<Pinner>,
 }
 
-/// One step.
+/// One step of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// The owner publishes a root.
     Publish,
-    /// The collector goes on.
+    /// The collector takes its next step.
     Collect,
-    /// The collector dies; its requests may still land.
+    /// The collector dies. The bucket may still carry out its requests.
     CollectorDies,
-    /// The DELETE of an object lands.
+    /// The bucket carries out the DELETE of an object.
     Delete(u8),
-    /// A pinner goes on.
+    /// A pinner takes its next step.
     Pin(usize),
     /// A pinner begins to copy the pin of another.
     Copy(usize, usize),
@@ -212,7 +215,7 @@ impl Pins {
     }
 }
 
-/// What LIST pin/ shows, as bits.
+/// The roots whose pins are in the bucket, as bits.
 fn pinned(pinners: &[Pinner]) -> u8 {
     let roots = pinners.iter().filter_map(|pinner| match pinner {
         Pinner::Written(root) | Pinner::CopyWritten(root, _) | Pinner::Using(root) => Some(1 << root),

@@ -1,20 +1,21 @@
-//! The owner publishes a root. Stands for `publisher.rs` and for what `trim.rs` and `files/trash.rs` make of it.
+//! The owner publishes a root and then deletes what the root does not need. Models `publisher.rs`, `trim.rs`
+//! and `files/trash.rs`.
 
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, Deletion, Files, Request, Root, RootSlot};
 use crate::disk::Disk;
 use crate::owner::Owner;
 
-/// A root on its way.
+/// The state of a root that is being published.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Publish {
     /// `take_snapshot` has run, and the root waits for the gates.
     Waiting(Snapshot),
-    /// `create_root` has sent it.
+    /// `create_root` has sent the root.
     Sent(Root),
 }
 
-/// What one root will contain (`publisher.rs`, `Snapshot`).
+/// The future content of one root (`publisher.rs`, `Snapshot`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Snapshot {
     line: Vec<Commit>,
@@ -26,11 +27,12 @@ pub struct Snapshot {
     wal_min: u8,
     wal_needed: u8,
     gate: u8,
-    /// The live files.
+    /// The table files that were live when the snapshot was taken.
     pub files: Files,
 }
 
-/// `take_snapshot`. Deleted WALs are given up and the others kept open, before the DDL number is read.
+/// Models `take_snapshot`. WALs that still exist are kept for this root, and this happens before the DDL
+/// number is read.
 pub fn take_snapshot(owner: &mut Owner, disk: &Disk, gates: &Gates) {
     let flushed = disk.flushed_a.max(disk.flushed_b);
     owner.held = owner.held.max(disk.wal_switch);
@@ -55,18 +57,20 @@ pub fn take_snapshot(owner: &mut Owner, disk: &Disk, gates: &Gates) {
     }));
 }
 
-/// Whether PUB-G1 and PUB-G2 are open for the snapshot.
+/// Whether PUB-G1 and PUB-G2 allow the root of `snapshot`: its table files are uploaded and its WAL is
+/// shipped.
 pub fn may_send(owner: &Owner, snapshot: &Snapshot, gates: &Gates) -> bool {
     let is_uploaded = snapshot.files & !owner.uploaded == 0;
     (is_uploaded || !gates.files_before_root) && owner.shipped() >= snapshot.gate
 }
 
-/// Whether RocksDB removed a file before it was uploaded (`Uploaded::Stale`): a newer snapshot is taken.
+/// Whether RocksDB removed a file of `snapshot` before it was uploaded (`Uploaded::Stale`). Then the
+/// publisher takes a new snapshot.
 pub fn is_stale(owner: &Owner, disk: &Disk, snapshot: &Snapshot) -> bool {
     snapshot.files & !owner.uploaded & !disk.local != 0
 }
 
-/// `root`, `write_local` and `create_root`: the local record first (DIR-2), then the PUT.
+/// Models `root`, `write_local` and `create_root`: writes the local record first (DIR-2), then sends the PUT.
 pub fn send(
     owner: &mut Owner,
     disk: &mut Disk,
@@ -112,7 +116,8 @@ fn write_local(disk: &mut Disk, root: &Root) {
     disk.known = root.files;
 }
 
-/// `create_root` reads its slot. None: not landed. Some(Err): the slot has a fence. Some(Ok): what `after_root` deletes.
+/// Models how `create_root` reads its slot. None: the root is not there yet. Some(Err): the slot holds a
+/// fence. Some(Ok): the root is there; the request deletes what `after_root` would delete.
 ///
 /// `former_files`: the table files that were made in former epochs.
 pub fn resolve(
@@ -141,7 +146,7 @@ pub fn resolve(
     Some(Ok(Request::Delete(deletion)))
 }
 
-/// `Trimmer::root_published` and `Files::published`.
+/// Models `Trimmer::root_published` and `Files::published`: the objects to delete after `root` was published.
 fn deletion(owner: &Owner, disk: &Disk, root: &Root, roots_kept: u8) -> Deletion {
     Deletion {
         epoch: owner.epoch,

@@ -1,50 +1,50 @@
-//! What a restore from the bucket alone finds. Stands for `restore.rs` and `image.rs` of objstore, and for the replay of
-//! RocksDB.
+//! What a restore from the bucket alone finds. Models `restore.rs` and `image.rs` of objstore, and the WAL
+//! replay of RocksDB.
 
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, Files, Root, RootSlot, WalSlot};
 
-/// For each transaction: the transaction in front of it in the directory where it was made, and how many
-/// families it needs.
+/// For each transaction: the transaction that preceded it in the database in which it was committed, and how
+/// many families it needs.
 pub type Commits = Vec<(Commit, u8)>;
 
-/// A database as it was found.
+/// The database that a restore finds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Restored {
-    /// Its transactions, in order.
+    /// The transactions of the restored database, in order.
     pub line: Vec<Commit>,
-    /// How many of them were in table files of family A.
+    /// How many transactions of `line`, from its beginning, had their half for family A in table files.
     pub flushed_a: u8,
-    /// How many of them were in table files of family B.
+    /// How many transactions of `line`, from its beginning, had their half for family B in table files.
     pub flushed_b: u8,
-    /// Families created.
+    /// How many families were created.
     pub edits: u8,
     /// The last transaction that was committed before a family was dropped.
     pub drop: Commit,
-    /// Its table files.
+    /// The table files of the restored database.
     pub files: Files,
 }
 
-/// Why a restore fails, or finds what never was.
+/// Why a restore fails, or which error the restored database has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Damage {
-    /// The base of a claim is gone.
+    /// The base that the claim names is not in the bucket.
     NoBase,
-    /// A table file of the root is gone.
+    /// A table file that the root names is not in the bucket.
     NoFile,
-    /// WAL that the root needs is gone.
+    /// A chunk of the WAL that the root needs is not in the bucket.
     NoWal,
-    /// One half of a transaction was found without the other.
+    /// Only one half of a transaction was found.
     Half,
-    /// A transaction was found, and the one before it is missing.
+    /// A transaction was found, but the transaction before it was not.
     Hole,
     /// A transaction needs a family that the root does not have.
     NoFamily,
-    /// A dropped family is still named by the catalog.
+    /// The catalog still names a dropped family.
     StillNamed,
 }
 
-/// What a newcomer without a directory would find now.
+/// What a server without a local directory would restore now.
 pub fn restore_newest(bucket: &Bucket, commits: &Commits, gates: &Gates) -> Result<Restored, Damage> {
     for epoch in (1..=bucket.newest_epoch()).rev() {
         match bucket.last_record(epoch) {
@@ -62,7 +62,7 @@ pub fn restore_newest(bucket: &Bucket, commits: &Commits, gates: &Gates) -> Resu
     Ok(Restored::default())
 }
 
-/// `restore` of `root` with its WAL below `wal_end`.
+/// Models `restore` of `root` with the chunks of its WAL below `wal_end`.
 pub fn restore(
     bucket: &Bucket,
     root: &Root,

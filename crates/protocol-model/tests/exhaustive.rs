@@ -1,10 +1,10 @@
 //! Goal:   no order of steps breaks an invariant (IMAGE-1 to IMAGE-5, OPEN-3), within each of these bounds.
-//! Method: breadth first through all states; a counterexample is printed step by step. One bound for each part of the
-//!         protocol, because the number of states multiplies with everything that may happen.
-//!         ATOLL_MODEL_LARGE=1 adds bounds that take minutes.
+//! Method: a breadth-first search through all states. A counterexample is printed step by step. Each part of
+//!         the protocol has a bound of its own, because each further kind of event multiplies the number of
+//!         states. ATOLL_MODEL_LARGE=1 adds bounds that take minutes.
 
-// The printed numbers of states are quoted in docs/internals/bucket.md; a counterexample ends in a panic,
-// because it is no assertion about two values.
+// This test prints the numbers of states because docs/internals/bucket.md quotes them. It panics at a
+// counterexample because that is not a comparison of two values.
 #![allow(clippy::print_stdout, clippy::panic)]
 
 use protocol_model::{Bound, Gates, Protocol};

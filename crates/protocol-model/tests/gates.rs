@@ -1,6 +1,7 @@
-//! Goal:   the checker finds what each rule of the protocol prevents.
-//! Method: one rule is switched off, and within a small bound the checker must find a history that breaks an invariant.
-//!         Without that, "no counterexample" could mean that the model cannot see the mistake.
+//! Goal:   without any one rule of the protocol, the checker finds a broken invariant.
+//! Method: switches off one rule at a time. Within a small bound the checker must then find a history that
+//!         breaks an invariant. This shows that the model can reveal such errors, so "no counterexample" has
+//!         a meaning.
 
 use protocol_model::{Bound, Gates, Protocol};
 use stateright::{Checker, HasDiscoveries, Model};

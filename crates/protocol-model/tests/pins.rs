@@ -1,8 +1,9 @@
-//! Goal:   no collector takes what a pin names, whatever the order of their steps (gate PUB-G5), also when pins are
-//!         copied and dropped.
-//! Method: all histories of pinners, roots and runs of the collector within the bounds below; then each rule switched off.
+//! Goal:   in any order of steps, the collector deletes no object that a pin names (gate PUB-G5), even when
+//!         pins are copied and dropped.
+//! Method: checks all histories of pinners, roots and runs of the collector within the bounds below; then the
+//!         same with one rule switched off.
 
-#![allow(clippy::print_stdout)] // How many states there are is a result.
+#![allow(clippy::print_stdout)] // The test prints the number of states.
 
 use protocol_model::pin::Pins;
 use stateright::{Checker, Model};

@@ -1,9 +1,9 @@
-// Conditions that only a mistake in Atoll's own code can break. When one is broken, the server ends before
-// wrong data are written: what was committed is in the log, and the next start reads it. Bad input, damaged
-// files and failed requests are errors (base/status.h), never assertions.
+// Conditions that only a mistake in Atoll's own code can break. When one is broken, the server ends before it
+// writes wrong data: what was committed is in the log, and the next start reads it. Bad input, damaged files
+// and failed requests are errors (base/status.h), never assertions.
 //
-//     ATOLL_ASSERT(grant->taken > 0);              in every build: for what costs a comparison
-//     ATOLL_ASSERT_DEAR(opens(packed));            in paranoid builds only: those with a sanitizer
+//     ATOLL_ASSERT(grant->taken > 0);              in every build: for cheap conditions
+//     ATOLL_ASSERT_DEAR(opens(packed));            only in builds with a sanitizer (ATOLL_PARANOID)
 #pragma once
 
 #include "base/namespace.h"

@@ -1,5 +1,6 @@
-// Goal:   a broken condition ends the process and says which it was; one that holds costs nothing but itself.
-// Method: in a child process.
+// Goal:   a broken condition ends the process, and the message names the condition; a condition that holds is
+//         evaluated once and does nothing else.
+// Method: each broken condition in a child process (death tests).
 #include "base/border/assert.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *kNoMemoryText = "the server process got no memory; the statement can be repeated";
 
-// Made when the library is loaded: there may be no memory for it when it is needed.
+// Made when the library is loaded, because there may be no memory to make it when memory has run out.
 const Status kNoMemoryStatus(Code::kNoMemory, kNoMemoryText);
 
 Status describe() {
@@ -30,7 +30,7 @@ Status describe() {
   } catch (const std::exception &error) {
     return Status(Code::kBug, std::string("an unexpected error: ") + error.what());
   } catch (const abi::__forced_unwind &) {
-    throw;  // pthread_cancel(): must go on
+    throw;  // from pthread_cancel(): must be thrown on
   } catch (...) {
     return Status(Code::kBug, "an unexpected error of an unknown kind");
   }
@@ -42,7 +42,7 @@ Status status_of_exception() noexcept {
   try {
     return describe();
   } catch (const std::exception &) {
-    return kNoMemoryStatus;  // no memory for the text
+    return kNoMemoryStatus;  // there was no memory for the status's text
   }
 }
 

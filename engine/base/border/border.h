@@ -1,17 +1,18 @@
-// Turns exceptions into a Status where a call comes in from code that expects none: the server, RocksDB, a
-// thread's start.
+// Turns exceptions into a Status at borders: where code that expects no exceptions (the server, RocksDB, a
+// thread's start) calls this code.
 //
-// Below such a border the code does not throw by itself. What arrives here comes from the standard library:
-// std::bad_alloc (no memory) and std::system_error (no thread, for example at a limit of processes).
-// Nothing is done, and nothing is paid, while no exception is thrown.
+// Inside such a border, Atoll's own code does not throw. The exceptions that reach the border come from the
+// standard library: std::bad_alloc (no memory) and std::system_error (no thread, for example at a limit of
+// processes). A guard costs nothing while no exception is thrown.
 //
-// | caller                                      | the guard                                    |
+// | who calls Atoll's code                      | the guard                                    |
 // |---------------------------------------------|----------------------------------------------|
-// | the server, an open table                   | handler/server/guarded_handler.cc                   |
-// | the server, by a pointer to a function      | guarded_function, handler/server/callback.h         |
-// | RocksDB, a class derived from one of its    | cloudfs/guarded_files.h, or guarded() in it  |
-// | Rust, a callback                            | bridge/callback.h                            |
-// | a thread's start                            | guarded() in its loop                        |
+// | the server, for an open table               | handler/server/guarded_handler.cc            |
+// | the server, by a pointer to a function      | guarded_function, handler/server/callback.h  |
+// | RocksDB, by a virtual function of a class   | cloudfs/guarded_files.h, or guarded() in the |
+// | that is derived from one of its classes     | function                                     |
+// | Rust, through a callback                    | bridge/callback.h                            |
+// | the system, when a thread starts            | guarded() in the thread's loop               |
 #pragma once
 
 #include <utility>
@@ -20,13 +21,13 @@
 
 namespace atoll {
 
-// What the exception that is being handled means. kNoMemory: no memory, or no thread. kBug: any other one,
-// with its text. Never throws: without memory for the text, a text that was made before is returned.
-// Requires: called in a catch clause.
+// Returns the Status for the exception that is being handled: kNoMemory when there was no memory or no
+// thread, kBug with the exception's text for any other. Never throws: when there is no memory for the text,
+// it returns a Status that was made when the library was loaded. Requires: called in a catch clause.
 Status status_of_exception() noexcept;
 
-// Returns call(). When that throws, returns on_failure(status), with what status_of_exception() says.
-// `on_failure` must not throw.
+// Returns call(). If it throws, returns on_failure(status) with the status of the exception
+// (status_of_exception()). `on_failure` must not throw.
 template <typename Call, typename OnFailure>
 inline auto guarded(Call &&call, OnFailure &&on_failure) -> decltype(call()) {
   try {
@@ -36,13 +37,13 @@ inline auto guarded(Call &&call, OnFailure &&on_failure) -> decltype(call()) {
   }
 }
 
-// The same for a call that returns a Status: the exception's Status is returned.
+// Returns call(), which returns a Status; if it throws, the Status of the exception.
 template <typename Call>
 inline Status guarded(Call &&call) {
   return guarded(std::forward<Call>(call), [](Status status) { return status; });
 }
 
-// The same for a call without result whose failure changes nothing that anybody relies on.
+// Calls call() and drops any exception. Only for calls without a result, whose failure does no harm.
 template <typename Call>
 inline void guarded_or_nothing(Call &&call) {
   guarded([&] { call(); }, [](const Status &) {});
@@ -59,8 +60,8 @@ struct GuardedFunction<kFunction, kFailure> {
   }
 };
 
-// A function of the same type as kFunction, for a caller that takes a pointer: it calls kFunction, and when
-// that throws, returns kFailure(status), which must not throw.
+// A function of the same type as kFunction, for callers that need a pointer to a function. It calls
+// kFunction; if kFunction throws, it returns kFailure(status), which must not throw.
 template <auto kFunction, auto kFailure>
 inline constexpr auto guarded_function = &GuardedFunction<kFunction, kFailure>::call;
 

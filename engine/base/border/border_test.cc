@@ -1,4 +1,4 @@
-// The guard at the borders: which exception becomes which Status.
+// Tests guarded(): which exception becomes which Status.
 #include "base/border/border.h"
 
 #include <gtest/gtest.h>

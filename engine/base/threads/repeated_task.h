@@ -1,6 +1,7 @@
-// A thread that does one task again and again: in a rhythm, when it is asked to, or both.
+// A thread that does one task again and again: at regular times, when another thread asks for it, or both.
 //
-// What a turn throws ends that turn only: there is another one a few seconds later.
+// A turn is one call of the task's function. An exception ends only the turn that throws it; the next turn
+// follows at most five seconds later.
 #pragma once
 
 #include <atomic>
@@ -15,26 +16,28 @@ namespace atoll {
 
 class RepeatedTask {
  public:
-  // A task without rhythm has a turn only when it is asked to.
+  // A task with this rhythm has a turn only when a thread calls ask().
   static constexpr std::chrono::milliseconds kNoRhythm{0};
 
-  // `thread_name`: of at most 15 bytes. The first turn comes after `rhythm`, each further one that long after
-  // the end of the former. Throws: std::system_error when the process gets no thread.
+  // `thread_name`: at most 15 bytes. The first turn begins `rhythm` after the construction, each further one
+  // `rhythm` after the end of the turn before. Throws: std::system_error when the process gets no thread.
   RepeatedTask(const char *thread_name, std::chrono::milliseconds rhythm, std::function<void()> turn);
   ~RepeatedTask() { stop(); }
   RepeatedTask(const RepeatedTask &) = delete;
   RepeatedTask &operator=(const RepeatedTask &) = delete;
 
-  // The next turn begins after `delay` at the latest. Any thread, also from a turn.
+  // Asks for a turn: the next one begins at most `delay` from now, or after the running turn. Any thread may
+  // call this, also the task itself during a turn.
   void ask(std::chrono::milliseconds delay = std::chrono::milliseconds(0));
-  // Waits for a turn that is under way, whose waits for the bucket end soon (base/interrupt.h); no turn
-  // follows. Any thread but the task's.
+  // Ends the task. Waits for a running turn, whose waits for the bucket are interrupted (base/interrupt.h);
+  // no other turn follows. Any thread but the task's own.
   void stop();
 
-  // Called only in a turn: waits for `time`. False: the turn shall end.
+  // Waits for `time`; only a running turn may call this. Returns false when stop() was called: then the turn
+  // must end.
   bool rest(std::chrono::milliseconds time);
-  // A flag that is true from the begin of stop() on, for calls that look at a flag; lives as long as the
-  // task. Only to be read.
+  // A flag that is true as soon as stop() was called, for functions that take such a flag. It lives as long
+  // as the task. Callers only read it.
   std::atomic<bool> *stopping() { return &stopping_; }
 
  private:
@@ -46,9 +49,9 @@ class RepeatedTask {
   const std::chrono::milliseconds rhythm_;
   Mutex mutex_;
   Condition changed_;
-  Clock::time_point next_ ATOLL_GUARDED_BY(mutex_);  // turn
+  Clock::time_point next_ ATOLL_GUARDED_BY(mutex_);  // when the next turn begins
   std::atomic<bool> stopping_{false};                // set with mutex_ held
-  std::thread thread_;                               // last: uses all of the above
+  std::thread thread_;                               // last: it uses all members above
 };
 
 }  // namespace atoll

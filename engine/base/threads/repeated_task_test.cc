@@ -1,7 +1,6 @@
-// Goal:   a task has its turns in its rhythm and when it is asked to, one at a time; a turn that throws is
-// not
-//         the last one; stop() ends waits, and no turn comes after it.
-// Method: counts turns; waits for them without a bound of its own, so that a slow machine fails nothing.
+// Goal:   a task has turns at regular times and when a thread asks for one, one at a time. Other turns follow
+//         a turn that throws. stop() ends waits, and no turn follows it.
+// Method: counts turns. The test waits for them without a time limit, so that it passes on a slow machine.
 #include "base/threads/repeated_task.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +14,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kLong = std::chrono::hours(1);
 
-// Waits until `count` has reached `least`.
+// Waits until `count` is at least `least`.
 void wait_for(const std::atomic<int> &count, int least) {
   while (count < least) std::this_thread::sleep_for(milliseconds(1));
 }

@@ -1,4 +1,4 @@
-// Threads that help with work which fewer threads can do too.
+// Starts helper threads for work that fewer threads, or the caller alone, can do as well.
 #pragma once
 
 #include <exception>
@@ -10,12 +10,13 @@
 
 namespace atoll {
 
-// How std::async() runs work: without a thread for it, the thread that waits for the result does it.
+// The policy for std::async(): when the process gets no thread for the work, the thread that waits for the
+// result does it.
 constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
-// Starts threads that run body(number) until *threads has `wanted`, and returns how many it has: fewer, also
-// none, when the process gets no more of them (a limit of tasks). The caller goes on with those, and joins
-// them. Never throws.
+// Starts threads that run body(number) until *threads has `wanted` threads. Returns how many it has: fewer,
+// or none, when the process gets no more threads (a limit of tasks). The caller works with those that it got,
+// and joins them. Never throws.
 template <typename Body>
 size_t start_threads(std::vector<std::thread> *threads, size_t wanted, const Body &body) noexcept {
   try {

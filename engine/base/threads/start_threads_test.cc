@@ -1,4 +1,4 @@
-// Goes on with the threads that could be started.
+// Tests that start_threads() starts as many threads as the process gets, and returns their number.
 #include "base/threads/start_threads.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 namespace atoll {
 namespace {
 
-// Can be copied into `limit` threads only, as if the process got no more of them.
+// A thread body that throws after `limit` copies. Each thread needs a copy, so this acts as if the process
+// got only `limit` threads.
 struct Limited {
   std::atomic<size_t> *copies, *runs;
   size_t limit;

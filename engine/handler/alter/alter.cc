@@ -1,11 +1,12 @@
-// ha_atoll: ALTER without a copy of the table: what alter_support.cc lets through.
+// ha_atoll: instant and in-place ALTER, for the changes that alter_support.cc accepts.
 //
-// Indexes, or the whole table, are built while others write (online_build.h).
+// Indexes, or the whole table, are built while other transactions write (online_build.h).
 //
-// Order: a new index is in the catalog as `building` before its first entry exists, so that a crash leaves
-// something that opening removes. A table that moves to another family is built in one that the
-// catalog does not know yet, which opening empties. commit stores everything that changes - for a partitioned
-// table, of all partitions - and the new .frm in one write: it is the moment at which the ALTER has happened.
+// Order: A new index is stored in the catalog as `building` before its first entry is written. After a crash,
+// Catalog::open() therefore finds the index and removes it. A table that moves is built in a new column
+// family that the catalog does not name yet; after a crash, Catalog::open() drops that family. The commit
+// stores all changed definitions (for a partitioned table, those of all partitions) and the new .frm in one
+// write. The ALTER takes effect with that write.
 #include "handler/ha_atoll.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
-// One table's, or one partition's, part of the ALTER.
+// The state of an ALTER for one table, or for one partition of a partitioned table.
 class AlterContext final : public inplace_alter_handler_ctx {
  public:
   explicit AlterContext(ah::Share *share_of_table) : share(share_of_table) {}
@@ -54,24 +55,25 @@ class AlterContext final : public inplace_alter_handler_ctx {
     online.reset();
   }
   bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
-  // Requires: nobody writes now. From here on the build is told of what others write. `former`: the table's
-  // present layout, with records of `record_bytes`.
+  // Begins the online build: from now on, writers log their changes for it. Requires: no statement writes the
+  // table now. `former`: the table's present layout, with records of `record_bytes`.
   Status begin_build(const ah::Layout &former, size_t record_bytes, TABLE *table);
   static atoll::lsm::Database *database() { return atoll::engine::running()->database(); }
 
   ah::Share *share;
-  catalog::TablePtr before;                  // what the catalog holds
-  ah::AlteredDefinition altered;             // what it will hold after commit
+  catalog::TablePtr before;                  // the definition that the catalog holds
+  ah::AlteredDefinition altered;             // the definition that it holds after the commit
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
-  std::vector<size_t> new_indexes;           // numbers in the layout, where hidden ids have none
-  std::optional<at::RekeySource> rekey;      // the primary key changes
-  atoll::lsm::Family *family = nullptr;  // that the table moves to, as long as the catalog does not know it
+  std::vector<size_t> new_indexes;           // indexes to build, by number in `layout`; a hidden id has none
+  std::optional<at::RekeySource> rekey;      // set if the primary key changes
+  atoll::lsm::Family *family = nullptr;      // the new family, until the catalog names it; else nullptr
   const rocksdb::Snapshot *snapshot = nullptr;
   std::optional<ah::ServerBuildView> view;
   std::shared_ptr<at::OnlineBuild> online;
 };
 
-// New .frm images that the server has announced and not committed, by "database/table". Rarely more than one.
+// The new .frm images that the server has announced for ALTERs that are not committed yet, by
+// "database/table". There is rarely more than one.
 struct Announced {
   atoll::Mutex mutex;
   std::map<std::string, std::string> frms ATOLL_GUARDED_BY(mutex);
@@ -81,7 +83,7 @@ std::string announced_key(const std::string &database, const std::string &table)
   return (database + "/").append(ah::whole_table(table));
 }
 
-// Takes the image out; empty: none was announced.
+// Removes and returns the announced .frm of the table; empty if none was announced.
 std::string take_announced(const catalog::TableDef &def) {
   const atoll::MutexLock guard(announced.mutex);
   auto node = announced.frms.extract(announced_key(def.database, def.name));
@@ -95,7 +97,8 @@ bool fail_alter(const TABLE *table, const Status &status, const char *what) {
   return true;
 }
 
-// Where the rows of a table whose primary key changes are, and where their claims go.
+// For an ALTER that changes the primary key: the keys of the present rows, and where the claims are stored
+// (online_claims.h).
 at::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) {
   at::RekeySource source{before.primary_index().start, before.primary_index().end, {}};
   const atoll::codec::KeyCodec claims(claims_ordinal, {}, 0);
@@ -105,12 +108,14 @@ at::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) 
 
 at::OnlineBuild::Resources online_resources() {
   atoll::lsm::Database *database = atoll::engine::running()->database();
-  // KILL cannot end a write that RocksDB holds back.
+  // The build calls before_commit() before each write. KILL can end a wait in that function, but not the wait
+  // of a write that RocksDB holds back.
   return {database, database, ah::TemporaryTables::take_prefix(),
           [] { return atoll::engine::running()->gate().before_commit(false); }};
 }
 
-// Makes the build, which from now on must be told of every change. Requires: nobody writes now.
+// Makes the online build. From now on, every change of a row must be logged for it. Requires: no statement
+// writes the table now.
 std::shared_ptr<at::OnlineBuild> online_build(AlterContext *context, at::OnlineIndexBuild::Writers writers) {
   at::OnlineBuild::Plan plan{context->layout, context->new_indexes};
   at::BuildView *view = &*context->view;
@@ -123,7 +128,7 @@ std::shared_ptr<at::OnlineBuild> online_build(AlterContext *context, at::OnlineI
   return std::make_shared<at::OnlineClaims>(std::move(plan), *context->rekey, online_resources(), view);
 }
 
-// Notes the new indexes in the catalog.
+// Stores the new indexes in the catalog as `building`, so that a crash leaves no entries of unknown indexes.
 Status note_new_indexes(AlterContext *context, const ah::Layout &former) {
   const catalog::TableDef &def = context->altered.def;
   catalog::TableDef building = *context->before;
@@ -156,8 +161,8 @@ Status AlterContext::begin_build(const ah::Layout &former, size_t record_bytes, 
   return Status::Ok();
 }
 
-// Puts the new .frm into the definition that keeps it: the table's own, or for a partition that of the whole
-// table, which is added to `defs`.
+// Puts the new .frm into the definition that stores it. For a table this is its own definition. For a
+// partition it is the definition of the whole table, which is then added to `defs`.
 void add_frm(std::string frm, std::vector<catalog::TableDef> *defs) {
   if (frm.empty()) return;
   catalog::TableDef &first = defs->front();
@@ -200,9 +205,9 @@ Status give_family(AlterContext *context) {
 bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = new AlterContext(share_);
   info->handler_ctx = context;
-  (void)take_announced(layout_->def());  // of an ALTER that failed before its end
-  // The catalog's definition and not the layout's: an ALTER that failed since then has used up index
-  // ordinals.
+  (void)take_announced(layout_->def());  // a failed ALTER may have left its .frm
+  // Takes the definition from the catalog and not from the layout, because an ALTER that failed after the
+  // layout was made has used up index ordinals.
   context->before = atoll::engine::running()->catalog()->find(layout_->def().id);
   if (!context->before)
     return fail_alter(table, Status(Code::kNotFound, "it was dropped meanwhile"), "looking it up");
@@ -219,10 +224,11 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
 
 namespace {
 
-// Replays until little is left for the end, when nobody may write.
+// Replays the log until few records are left for finish(), because no statement may write the table while
+// finish() runs.
 Status catch_up(at::OnlineBuild *online) {
-  constexpr uint64_t kFewRecords = 1000;  // some milliseconds
-  constexpr int kRoundsMax = 20;  // each is shorter than the one before, or writers are faster than us
+  constexpr uint64_t kFewRecords = 1000;  // replayed in some milliseconds
+  constexpr int kRoundsMax = 20;          // rounds get shorter, unless writers are faster than the replay
   for (int round = 0; round < kRoundsMax; round++) {
     uint64_t records = 0;
     ATOLL_RETURN_IF_ERROR(online->replay(&records));
@@ -232,7 +238,7 @@ Status catch_up(at::OnlineBuild *online) {
 }
 
 bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) {
-  if (altered->in_use->is_error()) return true;  // the expression of a virtual column has said why
+  if (altered->in_use->is_error()) return true;  // a virtual column's expression has set the error
   if (status.code() == Code::kDuplicate && duplicate_index < altered->s->keys)
     print_keydup_error(altered, &altered->key_info[duplicate_index], MYF(0));
   else if (status.code() == Code::kInterrupted)
@@ -260,7 +266,8 @@ bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
 
 namespace {
 
-// Drops what only older rows needed. Requires: all rows have been written anew, in the present version.
+// Drops from `def` what is needed only to read rows of older versions. Requires: all rows have been rewritten
+// in the current version.
 void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
   def->readable_from.number = readable_from;
   def->former_place = {};
@@ -268,15 +275,16 @@ void forget_former_rows(catalog::TableDef *def, uint64_t readable_from) {
   def->defaults.clear();
 }
 
-// Notes where the former rows are: they stay in the shared family, unchanged, for older snapshots.
+// Notes in `def` where the old copies of the rows are. They stay unchanged in the shared family, for
+// snapshots that are older than the move.
 void keep_former_rows(const catalog::TableDef &before, catalog::TableDef *def, uint64_t readable_from) {
   def->former_place = {atoll::engine::running()->database()->find_family(before.family_id), before.prefix,
                        before.readable_from.number};
   def->readable_from.number = readable_from;
 }
 
-// Called when the definition is stored. A move that nobody asked for does not fail because the bucket is
-// slow.
+// Called after the definition is stored. If the mover has moved the table, a slow bucket gives only a warning
+// in the log, because no user asked for the move.
 Status wait_for_bucket_after_ddl() {
   Status status = atoll::engine::running()->gate().after_ddl();
   const bool waited_enough = status.code() == Code::kInterrupted || status.code() == Code::kUnavailable;
@@ -285,12 +293,14 @@ Status wait_for_bucket_after_ddl() {
   return Status::Ok();
 }
 
-// Called when nobody writes the table any more: the last changes go into the new indexes. For older snapshots
-// these are not readable, because they lack entries of rows that were there then.
+// Called when no statement can write the table any more. Puts the last logged changes into the new indexes.
+// Older snapshots cannot use these indexes, because the indexes lack entries of rows that existed at the time
+// of the snapshot.
 bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
   if (!context->builds()) return false;
   THD *thd = altered->in_use;
-  // Expressions fail as they do in inplace_alter_table(), for which the server sets this itself.
+  // Makes expressions of virtual columns fail as they do in inplace_alter_table(), for which the server sets
+  // strict mode itself.
   const Abort_on_warning_instant_set strict(thd, !ignore && thd->is_strict_mode());
   const Status status = context->online->finish();
   if (status.code() == Code::kDuplicate) context->online->show_duplicate();
@@ -307,7 +317,7 @@ bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
 
 }  // namespace
 
-// Called once for all partitions to commit, and once for each to roll back.
+// The server calls this once for all partitions to commit, but once for each partition to roll back.
 bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) {
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (context == nullptr) return false;
@@ -317,7 +327,7 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     context->end_build();
     if (!context->before || !context->builds() || context->altered.moves) return false;
     catalog::TableDef before = *context->before;
-    before.next_ordinal = context->altered.def.next_ordinal;  // its keys may still be being removed
+    before.next_ordinal = context->altered.def.next_ordinal;  // the failed indexes may still have entries
     const Status status = all->update(before);
     return status.ok() ? false : fail_alter(table, status, "taking back the altered definition");
   }
@@ -334,12 +344,12 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   }
   add_frm(std::move(frm), &defs);
   Status status = all->update(defs);
-  info->group_commit_ctx = nullptr;  // all are committed
+  info->group_commit_ctx = nullptr;  // tells the server that all are committed
   for (AlterContext *one : contexts) {
     if (status.ok() && one->altered.moves && ah::MoveOfOutgrown::is_running())
       ah::MoveOfOutgrown::note_moved();
     one->end_build();
-    one->family = nullptr;  // even if the write failed it may be on disk: opening reconciles
+    one->family = nullptr;  // if the write failed, the disk may name the family; the next open decides
   }
   if (status.ok()) status = wait_for_bucket_after_ddl();
   return status.ok() ? false : fail_alter(table, status, "storing the altered definition");

@@ -17,7 +17,8 @@ std::string name_of(const KEY &key) { return std::string(key.name.str, key.name.
 
 bool is_variable(codec::ColumnKind kind) { return kind != codec::ColumnKind::kFixed; }
 
-// Do the rows of both versions have the same bytes? The length of a variable column does not count.
+// Whether rows of both versions are stored in the same bytes. The maximum length of a column of variable
+// length does not matter.
 bool same_rows(const std::vector<codec::PastColumn> &before, const std::vector<codec::PastColumn> &after) {
   const auto same = [](const codec::PastColumn &a, const codec::PastColumn &b) {
     return a.id == b.id && a.nullable == b.nullable && is_variable(a.kind) == is_variable(b.kind) &&
@@ -26,7 +27,7 @@ bool same_rows(const std::vector<codec::PastColumn> &before, const std::vector<c
   return std::equal(before.begin(), before.end(), after.begin(), after.end(), same);
 }
 
-// What rows that are there already have for an added column: the default at this moment.
+// The value that existing rows get for an added column: the column's default at the time of the ALTER.
 codec::ColumnDefault default_of(const TABLE *altered, const codec::Column &column) {
   codec::ColumnDefault value{column.id};
   const uint8_t *record = altered->record[0];
@@ -88,7 +89,8 @@ void alter_indexes(const Alter_inplace_info *info, AlteredDefinition *out) {
   }
 }
 
-// Rows get other keys, and so does every index entry, because it ends with its row's key.
+// Defines all indexes anew. With another primary key every row gets a new key, and every index entry ends
+// with its row's key.
 void rekey(const TABLE *altered, AlteredDefinition *out) {
   out->rekeyed = true;
   out->def.indexes.clear();
@@ -98,7 +100,8 @@ void rekey(const TABLE *altered, AlteredDefinition *out) {
   for (const catalog::IndexDef &index : out->def.indexes) out->added_indexes.push_back(index.name);
 }
 
-// `family_id` and all else that belongs to it is filled in when the family is there.
+// Notes that the table moves, and the compression of its new family. give_family() in alter.cc makes the
+// family and sets `family_id`, `own_family` and `prefix`.
 Status move(const TABLE *altered, AlteredDefinition *out) {
   out->moves = true;
   return compression_of(altered->s->option_struct, &out->def.compression, &out->def.compression_explicit);
@@ -145,7 +148,7 @@ std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inpla
   std::vector<const Field *> fields;
   List_iterator_fast<Create_field> definitions(info->alter_info->create_list);
   while (const Create_field *definition = definitions++) fields.push_back(definition->field);
-  fields.resize(altered->s->fields, nullptr);  // hidden columns of long unique keys stand last
+  fields.resize(altered->s->fields, nullptr);  // hidden hash columns of long UNIQUE keys are last
   return fields;
 }
 

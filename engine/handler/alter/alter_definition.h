@@ -17,35 +17,38 @@ struct TABLE;
 
 namespace atoll::handler {
 
-// One for each schema version whose rows may still be there. Each costs every open table a layout (40 bytes
-// per column), and nothing ever rewrites the rows; at the limit ALTER takes the way of a copy, which forgets
-// all versions but one.
+// The maximum number of schema versions of a table. Rows of every version may still exist, because no task
+// rewrites old rows. Each version costs every open table a layout (40 bytes per column). At the limit an
+// ALTER is done as a copy, after which the table has only one version.
 inline constexpr size_t kSchemaVersionsMax = 250;
 
 struct AlteredDefinition {
   catalog::TableDef def;
   std::vector<std::string> added_indexes;
-  // The primary key changes: all indexes are added, and this is the ordinal of the claims (online_rekey.h).
+  // Whether the primary key changes. If so, all indexes are added, and the claims (online_claims.h) are
+  // stored under the index ordinal `claims_ordinal`.
   bool rekeyed = false;
   uint16_t claims_ordinal = 0;
-  bool moves = false;  // rewrites_rows()
+  bool moves = false;  // the result of rewrites_rows()
 };
 
-// `stored`: what the catalog has, which `before` was made from. `altered` holds in record[0] the defaults
-// that the statement has found. Errors: kInvalid (the two tables do not belong together).
+// Makes the definition that the table has after the ALTER. `stored`: the definition in the catalog. `before`:
+// the present layout. `altered`: its record[0] holds the default values for new columns. Errors: kInvalid
+// (`before` and `altered` do not belong together).
 Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
                         const Alter_inplace_info *info, AlteredDefinition *out);
 
-// Does the ALTER write all rows anew, under the same keys and in a family of their own? FORCE and a change of
-// the compression do. An ALTER that moves outgrown tables (outgrown.h) does so only for tables and partitions
-// that have outgrown the shared family. `stored`: as in alter_definition().
+// Whether the ALTER rewrites all rows, under the same keys, into a column family of the table's own. FORCE
+// and a change of the compression do so. An ALTER that moves outgrown tables (outgrown.h) does so only for
+// tables and partitions that have outgrown the shared family. `stored`: as in alter_definition().
 bool rewrites_rows(const catalog::TableDef &stored, const TABLE *altered, const Alter_inplace_info *info);
 
-// Gives the table the indexes of `table`, the primary one first, under ordinals that no other index had.
+// Adds the indexes of `table` to `def`, the primary key first. Each gets an ordinal that no index of the
+// table has had.
 void define_indexes(const TABLE *table, catalog::TableDef *def);
 
-// Does the ALTER give the table another primary key, or take it away? `name_before`: the name of the present
-// one; empty if there is none.
+// Whether the ALTER gives the table another primary key, or removes it. `name_before`: the name of the
+// present primary key; empty if there is none.
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info);
 
 // For each field of the altered table, the field of the old table that it comes from; nullptr for a new one.

@@ -1,5 +1,5 @@
-// The server as a build sees it (table/build/index_build.h, table/online/online_build.h): the TABLE of the
-// altered table, which the ALTER's thread has to itself.
+// Gives a build (table/build/index_build.h, table/online/online_build.h) what it needs from the server: the
+// TABLE of the altered table. Only the ALTER's thread uses that TABLE.
 #pragma once
 
 #include "handler/server.h"
@@ -14,7 +14,8 @@ namespace atoll::handler {
 
 class ServerBuildView final : public table::BuildView {
  public:
-  // `layout`: that of `altered`. `indexes`: the numbers in it of those that are built. All outlive the view.
+  // `layout`: the layout of `altered`. `indexes`: the numbers in `layout` of the indexes to build. All three
+  // outlive the view.
   ServerBuildView(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes)
       : altered_(*altered), sources_(layout, altered, indexes) {}
 
@@ -28,7 +29,7 @@ class ServerBuildView final : public table::BuildView {
                 std::string *buffer) override {
     sources_.show_row(primary_key, snapshot, buffer);
   }
-  // Its statement was killed, or the thread that runs it for the engine is to stop.
+  // True if the ALTER was killed, or if the engine's own thread that runs it must stop.
   bool is_unwanted() const override;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace atoll::handler {
 
-// Every entry ends with the primary key.
+// Adds the columns of the primary key too, because every index entry ends with it.
 KeySources::KeySources(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes)
     : layout_(layout), altered_(altered) {
   for (const size_t i : indexes) add_index(altered->key_info[i]);
@@ -34,7 +34,8 @@ void KeySources::add_index(const KEY &key) {
   }
 }
 
-// The server notes the columns that an expression names in the read set of its TABLE.
+// Adds the columns that the expressions of virtual columns use. The server marks these columns in the read
+// set of the TABLE, so the function gives the TABLE an empty read set for this.
 void KeySources::add_what_expressions_name() {
   MY_BITMAP *const read_set = altered_->read_set;
   altered_->read_set = &altered_->tmp_set;

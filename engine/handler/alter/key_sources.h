@@ -1,6 +1,6 @@
-// What the entries of indexes are made from, for an ALTER that builds them: stored columns of the row, and
-// virtual ones, which the server's TABLE computes in its record[0]. The ALTER's thread has the TABLE to
-// itself.
+// The columns from which an ALTER makes the entries of new indexes: stored columns of the row, and virtual
+// columns. The server computes the virtual columns in record[0] of its TABLE, which only the ALTER's thread
+// uses.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,22 @@ namespace atoll::handler {
 
 class KeySources {
  public:
-  // `layout`: that of `altered`. Both outlive this object's use. `indexes`: numbers of indexes in them.
+  // `layout`: the layout of `altered`. Both must outlive this object. `indexes`: the numbers of the indexes
+  // to build.
   KeySources(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes);
 
-  // What the entries are made from: parts of an index or of the primary key, and what the expression of a
-  // part names.
+  // How many bytes of each stored column the entries need. The columns are those of the indexes, of the
+  // primary key, and those that the expression of an indexed virtual column uses.
   const table::ColumnBytes &bytes() const { return bytes_; }
   bool has_virtual() const { return !virtual_parts_.empty(); }
 
-  // Computes the virtual parts of the row in record[0]. Errors: kInvalid; the server has been told the
-  // reason.
+  // Computes the indexed virtual columns of the row in record[0]. Errors: kInvalid; the expression has
+  // already reported the reason to the server.
   Status compute() const;
 
-  // For a message about a duplicate: puts into record[0] the row that has `primary_key` as of `snapshot`
-  // (nullptr: now), or the columns' defaults if it cannot be read. Its text stands in *buffer.
+  // For a message about a duplicate: reads the row with `primary_key` as of `snapshot` (nullptr: now) into
+  // record[0]. If the row cannot be read, record[0] gets the defaults of the columns. BLOB columns of the
+  // record point into *buffer.
   void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot, std::string *buffer) const;
 
  private:

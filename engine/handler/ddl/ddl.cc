@@ -1,7 +1,7 @@
 // ha_atoll: CREATE, DROP, RENAME, TRUNCATE.
 //
-// The catalog row is the truth. The server does not write the .frm of an engine that can be asked for it
-// (discovery): create() keeps the image in the catalog, and writes the file.
+// The catalog's record decides whether a table exists. The server does not write .frm files for an engine
+// that supports discovery, so create() stores the .frm image in the catalog and also writes the file.
 #include "handler/ha_atoll.h"
 
 #include <rocksdb/write_batch.h>
@@ -32,7 +32,7 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
-// Tables live in the bucket, whatever directory a statement names.
+// Warns that DATA DIRECTORY and INDEX DIRECTORY have no effect, because tables live in the bucket.
 void warn_of_directories(THD *thd, const HA_CREATE_INFO *info) {
   if (!ah::defines_table(thd)) return;
   const auto warn = [thd](const char *option) {
@@ -53,7 +53,8 @@ void describe(const TABLE *form, catalog::TableDef *def) {
   def->versions.push_back({1, {}});
 }
 
-// Notes how the current version lays out its columns, for rows that outlive an instant ALTER.
+// Stores in `def` how the current schema version lays out its columns. After an instant ALTER, that is needed
+// to read rows of this version.
 Status complete_version(const TABLE *form, catalog::TableDef *def) {
   std::shared_ptr<const ah::Layout> layout;
   ATOLL_RETURN_IF_ERROR(
@@ -68,20 +69,21 @@ Status remove_temporary_rows(const catalog::TablePtr &def) {
   return database->delete_range(database->temp_family(), rows.begin, rows.end);
 }
 
-// A partitioned table that was not opened since its .frm went comes here as a whole, not partition by
-// partition.
+// If the .frm file of a partitioned table is gone and the table has not been opened since, the server renames
+// the table as a whole and not partition by partition.
 Status rename_with_partitions(const ah::TableName &source, const ah::TableName &target, const char *from,
                               const char *to) {
   ATOLL_RETURN_IF_ERROR(atoll::engine::running()->catalog()->rename_partitioned(
       source.database, source.table, target.database, target.table));
-  // The file is not there when the data directory is new: discovery writes it.
+  // In a new data directory the .par file does not exist yet, so an error is ignored. Discovery writes the
+  // file later.
   (void)rename((std::string(from) + ".par").c_str(), (std::string(to) + ".par").c_str());
   return Status::Ok();
 }
 
-// Whether the server drops the partition because it drops the whole table. The server first removes the .par
-// file, which lists the partitions, and then the partitions one by one: a DROP that is cut off in between can
-// be neither finished nor undone.
+// Whether the server drops the partition because it drops the whole table. Then all partitions are dropped in
+// one write. The server itself removes the .par file, which lists the partitions, and then drops them one by
+// one; after a crash in between, that DROP could not be finished and could not be undone.
 bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
   if (!ah::is_partition(name.table)) return false;
   if (ah::is_internal(name.table)) return true;
@@ -89,8 +91,8 @@ bool is_dropped_with_its_table(THD *thd, const ah::TableName &name) {
   return command == SQLCOM_DROP_TABLE || command == SQLCOM_DROP_DB || command == SQLCOM_CREATE_TABLE;
 }
 
-// EXCHANGE PARTITION makes a table a partition, which has no definition of its own, and a partition a table:
-// its .frm stays where it is.
+// Called when EXCHANGE PARTITION has made a partition a table. A partition has no .frm in the catalog, so the
+// new table takes the .frm file at `path`, which stays there while the rows are exchanged.
 Status keep_definition_of_exchanged(const ah::TableName &name, const char *path) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const catalog::TablePtr def = all->find(name.database, name.table);
@@ -100,8 +102,9 @@ Status keep_definition_of_exchanged(const ah::TableName &name, const char *path)
   return changed.frm.empty() ? Status::Ok() : all->update(changed);
 }
 
-// Discovery would write the file when the table is opened first. Until then statements that look into it to
-// see what a name stands for (DROP SEQUENCE) would take the table for unknown.
+// Writes the .frm file at once. Discovery would write it only when the table is opened for the first time.
+// Until then, statements that read the file to see what a name stands for (DROP SEQUENCE) would not find the
+// table.
 Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
   if (!share->frm_image || ah::is_internal(name.table) || ah::is_partition(name.table)) return Status::Ok();
   if (!share->write_frm_image(share->frm_image->str, share->frm_image->length)) return Status::Ok();
@@ -109,8 +112,8 @@ Status write_frm(TABLE_SHARE *share, const ah::TableName &name) {
   return Status(Code::kNoSpace, "its .frm file cannot be written; free space in the data directory");
 }
 
-// Drops the logical entry of a new table if its first partition could not be created: otherwise the server
-// would look for the table for ever.
+// Drops the catalog entry of a new partitioned table whose first partition could not be created. With an
+// entry but no partitions, the server would look for the table for ever.
 void drop_without_partitions(const ah::TableName &partition) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const std::string whole(catalog::whole_table(partition.table));
@@ -118,7 +121,8 @@ void drop_without_partitions(const ah::TableName &partition) {
   if (found.size() == 1 && found[0]->logical_only) (void)all->drop(partition.database, whole);
 }
 
-// What a new table needs beside its entry in the catalog.
+// Does what CREATE needs after the table is in the catalog: stores the first AUTO_INCREMENT value, waits for
+// the bucket, writes the .frm file.
 Status finish_create(TABLE_SHARE *share, const ah::TableName &name, uint32_t table_id,
                      uint64_t auto_increment) {
   if (auto_increment > 1)
@@ -135,7 +139,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   if (Status status = ah::refuse_unsupported(thd, form); !status.ok()) {
     my_printf_error(ER_ILLEGAL_HA, "ATOLL: table %s: %s", MYF(0), ah::shown_table(thd, form->s).c_str(),
                     status.message());
-    return HA_ERR_WRONG_COMMAND;  // what the server adds to it then fits
+    return HA_ERR_WRONG_COMMAND;  // with this code, the server's own message fits ours
   }
   warn_of_directories(thd, info);
   catalog::TableDef def;
@@ -201,7 +205,7 @@ int ha_atoll::delete_table(const char *name) {
   Status status = is_whole_dropped
                       ? all->drop_partitioned(parsed.database, catalog::whole_table(parsed.table))
                       : all->drop(parsed.database, parsed.table);
-  // The other partitions were dropped together with the first one.
+  // For a partition, kNotFound means that the call for the first partition has dropped all partitions.
   if (status.code() == Code::kNotFound) return is_whole_dropped ? 0 : HA_ERR_NO_SUCH_TABLE;
   if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
   return status.ok() ? 0 : fail(status);
@@ -226,7 +230,8 @@ int ha_atoll::rename_table(const char *from, const char *to) {
   Status status = before && before->logical_only
                       ? rename_with_partitions(source, target, from, to)
                       : all->rename(source.database, source.table, target.database, target.table);
-  // Opening the catalog has put the partition back, and now the server's DDL log tries to do the same.
+  // After a crash in RENAME, Catalog::open() gives the partitions their former names back. The server's DDL
+  // log then tries the same rename, which is done already.
   if (status.code() == Code::kNotFound && ah::is_partition(source.table) && ah::is_partition(target.table) &&
       all->find(target.database, target.table))
     status = Status::Ok();
@@ -272,8 +277,9 @@ bool is_sequence_image(const std::string &frm) {
   return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;
 }
 
-// For a partitioned table that is dropped as a whole, asks about its first partition: the answer covers all
-// partitions.
+// Whether a prepared transaction has changed the table or, of a partitioned table, any partition. For the
+// latter only the first partition is asked about, because refuse_for_prepared_writers() looks at all
+// partitions of its table.
 bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef &def) {
   if (!def.logical_only) return ah::refuse_for_prepared_writers(def);
   const auto all = atoll::engine::running()->catalog()->with_partitions(name.database, name.table);
@@ -283,8 +289,9 @@ bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef
 int drop_table(handlerton *, const char *path) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
     return ah::to_ha_error(remove_temporary_rows(temporary).code());
-  // Every engine is asked for tables that nobody knows, so "no such table" must come before any other error.
-  // A table with a .frm is ours (the server deletes that file after the table): it must not seem dropped.
+  // If no engine is known for a table, the server asks every engine to drop it. So an engine that is not
+  // ready must answer "no such table", not with its error. But a table with a .frm file is ours, and must not
+  // seem dropped: the server deletes that file after the table.
   if (Status status = atoll::engine::ready(); !status.ok()) {
     const bool is_ours = access((std::string(path) + reg_ext).c_str(), F_OK) == 0;
     return is_ours ? ah::report(current_thd, status) : HA_ERR_NO_SUCH_TABLE;
@@ -297,7 +304,8 @@ int drop_table(handlerton *, const char *path) {
     if (def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
     return 0;
   }
-  // The server looks into the .frm to see what it drops; without one (discovery) it would drop any table.
+  // DROP SEQUENCE must not drop an ordinary table. The server checks that by the .frm file, but cannot if the
+  // file does not exist yet (discovery).
   if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;
   if (Status status = atoll::engine::may_write(); !status.ok()) return ah::report(current_thd, status);
@@ -311,9 +319,10 @@ int drop_table(handlerton *, const char *path) {
   return ah::report(current_thd, status);
 }
 
-// What a crash in DDL, or in bringing files back from the bucket, may have left: partition files without a
-// table, internal names, half-written files. The server removes none of them and could not remove the
-// directory. Its tables are gone by now, and nobody can make new ones.
+// Whether the file was left by a crash in a DDL statement, or by a crash while files were restored from the
+// bucket: a .par file without a table, a .frm file with an internal name, or a half-written file. The server
+// does not remove such files, so it could not remove the directory. When this is called, the database has no
+// tables any more, and no statement can create one.
 bool is_leftover(const std::filesystem::path &file) {
   const std::string name = file.filename().string();
   if (name.ends_with(".TRG~") || name.ends_with(".TRN~") || name.ends_with(".opt~")) return true;

@@ -10,8 +10,8 @@
 namespace atoll::handler {
 namespace {
 
-// A partition that an earlier attempt has renamed is not there any more, which engines report by one of these
-// codes.
+// Whether the rename of a partition is done. If an earlier attempt has renamed it, the former name does not
+// exist; engines report that by one of these two codes.
 bool is_done(int error) { return error == 0 || error == HA_ERR_NO_SUCH_TABLE || error == ENOENT; }
 
 }  // namespace

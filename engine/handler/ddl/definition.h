@@ -13,20 +13,22 @@ namespace atoll::handler {
 
 struct Definition {
   catalog::TablePtr table;        // nullptr: there is no such table
-  lsm::Family *family = nullptr;  // nullptr: it is missing
+  lsm::Family *family = nullptr;  // nullptr: the table's column family is missing
 };
 
-// Requires: an engine runs, here and below.
+// Finds a table in the present or in a mount. This function and all below require a running engine.
 Definition find_definition(const TableName &name);
 // The definitions of all tables of `database`, a directory name.
 std::vector<catalog::TablePtr> definitions_in(std::string_view database);
 
-// Whether `database`, a directory name, is a mount: it shows the past, which nothing changes.
+// Whether `database`, a directory name, is a mount. A mount shows a state of the past, which no statement can
+// change.
 bool is_mounted(std::string_view database);
 Status past_is_read_only();  // kReadOnly
-// past_is_read_only() when `database` is mounted.
+// Returns past_is_read_only() if `database` is mounted, else Ok.
 Status refuse_mounted(std::string_view database);
-// DROP DATABASE of a mounted schema ends the mount (drop_database() in ddl.cc), and drops no table.
+// Whether the statement is DROP DATABASE. For a mounted schema that statement ends the mount (drop_database()
+// in ddl.cc) and drops no table.
 bool is_end_of_mounts(const THD *thd);
 
 }  // namespace atoll::handler

@@ -21,7 +21,7 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
   const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
   const catalog::TablePtr def = ah::find_definition(name).table;
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
-  // The .frm of a mounted table is not written: it would outlive the mount.
+  // The .frm file of a mounted table is not written, because the file would outlive the mount.
   const bool is_kept = !ah::is_mounted(name.database);
   const int error = share->init_from_binary_frm_image(
       thd, is_kept, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
@@ -46,14 +46,15 @@ int discover_table_existence(handlerton *, const char *db, const char *table) {
 int notify_tabledef_changed(handlerton *, LEX_CSTRING *db, LEX_CSTRING *table, LEX_CUSTRING *frm,
                             LEX_CUSTRING *, handler *) {
   if (Status status = atoll::engine::ready(); !status.ok()) return ah::to_ha_error(status.code());
-  // The names are those of the files. For a partitioned table, each partition is named.
+  // `db` and `table` are encoded as in file names. For a partitioned table the server calls this for each
+  // partition.
   ah::announce_definition(std::string(db->str, db->length), std::string(table->str, table->length),
                           std::string(reinterpret_cast<const char *>(frm->str), frm->length));
   return 0;
 }
 
-// The server's DDL log asks, after a crash in ALTER, whether the engine has the new definition: `version` is
-// a unique number in the .frm.
+// After a crash in ALTER, the server's DDL log asks whether the engine has the new definition. `version` is a
+// unique number that the new .frm contains. Returns 0 if the catalog has that .frm.
 int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
   if (!atoll::engine::ready().ok()) return 1;
   const ah::TableName name = ah::parse_table_name(path);
@@ -62,9 +63,10 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, u
   return def && def->frm.find(number) != std::string::npos ? 0 : 1;
 }
 
-// The logical entry of a partitioned table: its .frm and .par, no rows of its own. At CREATE the .frm is not
-// written yet: the first partition's create() brings it (ah::note_partitioned_frm). At RENAME the files may
-// still have the old name: what is known is carried over.
+// Stores the catalog entry of a partitioned table as a whole, which has a .frm and a .par but no rows. At
+// CREATE the .frm is not written yet; create() of the first partition adds it (ah::note_partitioned_frm). At
+// RENAME the files may still have the former name, so both are taken over from `before`, the entry under that
+// name.
 Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   const ah::TableName name = ah::parse_table_name(path);
   catalog::Catalog *all = atoll::engine::running()->catalog();
@@ -83,15 +85,17 @@ Status store_partitioned(const char *path, const catalog::TablePtr &before) {
   return all->put_partitioned(std::move(def));
 }
 
-// Renames the entry of the whole table in one write, so that no crash leaves partitions without it.
+// Renames the entry of the whole table in one write, so that no crash leaves partitions without that entry.
+// If the new name has an entry already, only drops the former one.
 Status rename_whole(const ah::TableName &from, const ah::TableName &to) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   return all->find(to.database, to.table) ? all->drop(from.database, from.table)
                                           : all->rename(from.database, from.table, to.database, to.table);
 }
 
-// While CONVERT PARTITION runs, the server gives the old definition the name #sql-backup. Later it removes
-// that file without telling the engine, so the entry is dropped here. The partitions have kept their names.
+// While CONVERT PARTITION runs, the server gives the old definition a name with #sql-backup. Later the server
+// removes that file without telling the engine, so this function drops the catalog entry of that name. The
+// partitions have kept their names.
 Status drop_backup_of(const ah::TableName &name) {
   catalog::Catalog *all = atoll::engine::running()->catalog();
   if (ah::is_internal(name.table)) return Status::Ok();
@@ -111,8 +115,9 @@ int create_partitioning_metadata(const char *path, const char *old_path, chf_cre
   }
   catalog::Catalog *all = atoll::engine::running()->catalog();
   if (action == CHF_INDEX_FLAG) return 0;
-  // An ALTER in place makes these files for its new definition and removes them without a word; one that
-  // copies creates partitions, and the first of them brings the entry (note_partitioned_frm).
+  // An in-place ALTER makes .frm and .par files for its new definition and later removes them without telling
+  // the engine, so they get no catalog entry. An ALTER that copies creates partitions, and create() of the
+  // first one adds the entry (note_partitioned_frm).
   if (action == CHF_CREATE_FLAG && ah::is_internal(ah::parse_table_name(path).table)) return 0;
   catalog::TablePtr before;
   if (action == CHF_DELETE_FLAG || action == CHF_RENAME_FLAG) {

@@ -26,13 +26,14 @@ class MoveOfOutgrown {
   // Counts a table or partition that the calling thread's ALTER has moved.
   static void note_moved();
   uint32_t moved() const;
-  // is_running(), and the table is one to be moved.
+  // Whether is_running(), and the ALTER must move this table or partition.
   static bool concerns(const catalog::TableDef &def);
 };
 
-// Whether a new table is made for objects, and will outgrow the shared family within seconds of an import: it
-// has a MEDIUMBLOB or LONGBLOB. To move it then costs more than a third of the import's CPU and of the bytes
-// that it writes (bench/blob.py). False when there are so many families already that each is dear.
+// Whether a new table gets a family of its own at once, because it has a MEDIUMBLOB or LONGBLOB column. Such
+// a table would outgrow the shared family within seconds of an import, and to move it then would cost more
+// than a third of the import's CPU time and of the bytes that it writes (bench/blob.py). False when there are
+// already so many families that each further one is expensive.
 bool will_outgrow(const TABLE &table);
 
 // Whether the table or partition takes more than `bytes_max` in the shared family, with its indexes. Reads at

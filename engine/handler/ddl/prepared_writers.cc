@@ -21,7 +21,8 @@ std::string prepared_writer_of(const catalog::TableDef &def) {
 
 }  // namespace
 
-// All partitions are looked at before the first of them changes.
+// For a partition, looks at all partitions of its table, so that a DDL statement is refused before it changes
+// the first of them.
 bool refuse_for_prepared_writers(const catalog::TableDef &def) {
   const std::string table(whole_table(def.name));
   std::string xid = prepared_writer_of(def);

@@ -27,7 +27,7 @@ std::string columns_of(const List<Key_part_spec> &columns) {
   return "(" + text + ")";
 }
 
-// "FOREIGN KEY name (a) REFERENCES db.parent (b)".
+// Returns the clause as text: "FOREIGN KEY name (a) REFERENCES db.parent (b)".
 std::string text_of(const Foreign_key &key) {
   const LEX_CSTRING &name = key.constraint_name.str != nullptr ? key.constraint_name : key.name;
   std::string text = "FOREIGN KEY ";

@@ -10,17 +10,17 @@ struct TABLE;
 
 namespace atoll::handler {
 
-// True for CREATE TABLE and ALTER TABLE: their clauses are those of the table that is created.
+// True for CREATE TABLE and ALTER TABLE. Only then do the clauses of the statement belong to the table that
+// create() makes.
 bool defines_table(const THD *thd);
 
-// FULLTEXT and SPATIAL are always refused. FOREIGN KEY is refused too, unless the user has asked for it to be
-// ignored (atoll_ignore_foreign_keys); then there is a warning. Errors: kInvalid, with a text that names the
-// index or the foreign key.
+// Refuses FULLTEXT and SPATIAL indexes. Refuses a FOREIGN KEY too; if atoll_ignore_foreign_keys is set, it
+// only gives a warning. Errors: kInvalid, with a text that names the index or the foreign key.
 Status refuse_unsupported(THD *thd, const TABLE *form);
 
-// Refuses ENCRYPTED=YES, so that a user who moves an encrypted table here learns that it would no longer be
-// encrypted: the server itself keeps an option that the engine does not know, without a warning. Errors:
-// kInvalid.
+// Refuses ENCRYPTED=YES, so that a user who moves an encrypted table to this engine learns that the table
+// would no longer be encrypted. The server itself accepts an option that the engine does not know, without a
+// warning. Errors: kInvalid.
 Status refuse_encryption(const HA_CREATE_INFO *info);
 
 }  // namespace atoll::handler

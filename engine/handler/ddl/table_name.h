@@ -1,4 +1,5 @@
-// Names as the server hands them to engines: "./db/table", "./db/table#P#p0", or a path for TEMPORARY.
+// Table names in the forms that the server gives to engines: "./db/table", "./db/table#P#p0", or a path for a
+// TEMPORARY table.
 #pragma once
 
 #include <string>
@@ -19,12 +20,12 @@ struct TableName {
 // The last two components of `path`.
 TableName parse_table_name(const char *path);
 
-// Returns a name of the catalog, which is encoded like a file name, in the form that SQL uses.
+// Decodes a name of the catalog, which is encoded like a file name, to the form that SQL uses.
 std::string sql_name(const std::string &file_name);
 // The inverse of sql_name().
 std::string file_name_of(const char *sql_name);
 
-// "db.table" for messages. For the copy that an ALTER fills, the name of the table that the copy stands for.
+// Returns "db.table" for messages. For the copy that an ALTER fills, this is the name of the altered table.
 std::string shown_table(const THD *thd, const TABLE_SHARE *share);
 
 using catalog::is_internal;

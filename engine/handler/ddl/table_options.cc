@@ -1,7 +1,8 @@
 // See table_options.h.
 //
-// COMPRESSION_ALGORITHM and S3_BLOCK_SIZE are the S3 engine's, PAGE_COMPRESSED and PAGE_COMPRESSION_LEVEL
-// InnoDB's: their users' statements work unchanged. S3_BLOCK_SIZE and ATOMIC_WRITES have no effect here.
+// The options COMPRESSION_ALGORITHM and S3_BLOCK_SIZE come from the S3 engine, PAGE_COMPRESSED and
+// PAGE_COMPRESSION_LEVEL from InnoDB. Atoll accepts them so that statements written for those engines work
+// unchanged. S3_BLOCK_SIZE and ATOMIC_WRITES have no effect.
 #include "handler/server.h"
 
 #include "handler/ddl/table_options.h"

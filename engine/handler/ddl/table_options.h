@@ -10,7 +10,8 @@ struct ha_table_option_struct;
 
 namespace atoll::handler {
 
-// What the options ask for. *given: false when no compression option was written.
+// Returns in *out the compression that the options ask for. *given: false if they contain no compression
+// option.
 // Errors: kInvalid (a level that the algorithm does not have).
 Status compression_of(const ha_table_option_struct *options, lsm::Compression *out, bool *given);
 

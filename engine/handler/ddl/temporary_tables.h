@@ -1,5 +1,5 @@
-// Definitions of TEMPORARY tables: in memory, this server only, gone at restart. Their rows are in the temp
-// database, under a prefix of their own.
+// The definitions of TEMPORARY tables. They are only in this server's memory and gone after a restart. The
+// rows of each table are in the temp database, under a key prefix of its own.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ class TemporaryTables {
   static catalog::TablePtr find(const std::string &path);
   // Gives `def` an id and a prefix and remembers it under `path`.
   static catalog::TablePtr add(const std::string &path, catalog::TableDef def);
-  // A key prefix of its own for other rows in the temp database.
+  // Returns a new key prefix for other data in the temp database.
   static uint32_t take_prefix();
   static void rename(const std::string &from, const std::string &to);
   static void set_auto_increment(const std::string &path, uint64_t next);
-  static uint64_t auto_increment(const std::string &path);  // 0: none given
-  // Removes and returns the definition, nullptr if there was none. The caller removes the rows.
+  static uint64_t auto_increment(const std::string &path);  // 0: none was set
+  // Removes and returns the definition; nullptr if there is none. The caller removes the rows of the table.
   static catalog::TablePtr remove(const std::string &path);
 };
 

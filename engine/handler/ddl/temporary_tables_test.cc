@@ -1,8 +1,7 @@
-// Goal:   a TEMPORARY table is found under its path until it is removed, with what AUTO_INCREMENT has given
-// out, and no two
-//         of them ever share a key prefix.
-// Method: the registry alone, as it has no files. Its tables belong to the process: each test uses paths of
-// its own.
+// Goal:   a TEMPORARY table is found under its path until it is removed, with its AUTO_INCREMENT counter. Two
+//         TEMPORARY tables never share a key prefix.
+// Method: calls the registry, which needs no files. The process has one registry, so each test uses paths
+//         of its own.
 #include "handler/ddl/temporary_tables.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What ANALYZE FORMAT=JSON shows as r_engine_stats: the blocks that reads of one table have used. Each call
-// of the handler that reads makes a CountedPages, which costs a look at a pointer when nobody analyzes.
+// Counts the blocks that reads of one table use, which ANALYZE FORMAT=JSON shows as r_engine_stats. Each call
+// of the handler that reads makes a CountedPages. Without ANALYZE this costs only the test of a pointer.
 #pragma once
 
 #include "handler/server.h"

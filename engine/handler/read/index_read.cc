@@ -1,4 +1,5 @@
-// ha_atoll: reading by index. The server's keys become those of the codec; table/row_cursor.h reads.
+// ha_atoll: reading by index. Converts the server's search keys to keys of the codec; the RowCursor
+// (table/row_cursor.h) reads the rows.
 #include "handler/ha_atoll.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace at = atoll::table;
 using Found = at::RowCursor::Found;
 using Reach = at::Seek::Reach;
 
-// The error of a read, or `none` when it found nothing.
+// Returns the handler error of a read: 0 for a row, `none` if no row was found.
 int ha_atoll::read_result(const Status &status, Found found, int none) {
   if (!status.ok()) {
     const int error = view_.take_error();
@@ -40,8 +41,9 @@ int ha_atoll::index_end() {
   return 0;
 }
 
-// Which stored columns the statement needs. Statements that change rows need all: the new row is packed
-// from the old one. So do locking reads: index entries are compared with the row again.
+// Chooses the stored columns that the statement reads. A statement that changes rows needs all columns,
+// because the new row is packed from the old one. A locking read needs all columns, because it compares the
+// index entry with the locked row.
 void ha_atoll::choose_columns() {
   at::WantedColumns &wanted = reader_.wanted();
   wanted.all = reader_.table().mode().may_change || locking() || bitmap_is_set_all(table->read_set);
@@ -53,10 +55,10 @@ void ha_atoll::choose_columns() {
   }
 }
 
-// The server asks for entries alone only when they hold all that the query needs. But entries may hold only a
-// prefix of a column, and the server still uses such a column if it is in the read set: it compares the ends
-// of a range with it, and merges partitions by it. In that case rows are read, with all columns from which
-// virtual ones are computed.
+// Chooses whether index entries suffice without their rows. The server asks for an index-only read only when
+// the entries have all that the query needs. But an entry may hold only a prefix of a column, and the server
+// still uses that column if it is in the read set: it compares the column with the end of a range, and merges
+// partitions by it. In that case rows are read, with all columns from which virtual columns are computed.
 void ha_atoll::choose_entries() {
   at::WantedColumns &wanted = reader_.wanted();
   wanted.entries_suffice = view_.is_keyread() && active_index != MAX_KEY;
@@ -66,8 +68,9 @@ void ha_atoll::choose_entries() {
   if (!wanted.entries_suffice) wanted.all = true;
 }
 
-// How many rows the statement wants at first: all that an exact search finds, unless it may stop early, as it
-// does in a subquery or with LIMIT. LIMIT says how many if the statement reads this table only.
+// How many rows the first batch of a search shall have. For an exact search this is the largest batch, for
+// any other search one row. It is also one row if the statement may stop early, as in a subquery or a join
+// with LIMIT. If a statement with LIMIT reads only this table, it is the limit.
 size_t ha_atoll::rows_wanted(bool is_exact) const {
   SELECT_LEX *select = ha_thd()->lex->current_select;
   if (select == nullptr || select->master_unit()->item != nullptr) return 1;
@@ -148,8 +151,9 @@ int ha_atoll::index_first(uchar *record) {
 }
 
 // The server calls this also when it reads ranges backwards and the last range has no upper end. If that
-// range has no row, this returns the nearest row below it: the server sees that the row is not in the range
-// and goes on with the range below. It would take "none" for an empty index and end the read.
+// range has no row, this function returns the nearest row below the range. The server sees that this row is
+// not in the range and goes on with the range below. If the function returned no row, the server would take
+// the index for empty and end the read.
 int ha_atoll::index_last(uchar *record) {
   const bool is_in_range = reader_.bounds().has_next();
   at::Seek seek;
@@ -190,20 +194,20 @@ int ha_atoll::index_next_same(uchar *record, const uchar *key, uint length) {
 
 // ---- Ranges --------------------------------------------------------------------------------------
 
-// Gives the cursor the bounds of the next search, whatever that searches for.
+// Tells the cursor the bounds of the range for which the server searches next. The cursor stays within them.
 void ha_atoll::give_bounds(const key_range *start, const key_range *end) {
   size_t parts = 0;
   reader_.bounds().give(keys_.bounds(active_index, start, end, &parts));
 }
 
-// The server tells both ends of a range here and in prepare_range_scan(). The cursor does not leave them:
-// neither the server nor a pushed condition need compare rows with them.
+// The server gives both ends of a range here and in prepare_range_scan(). The cursor does not leave the
+// range, so the server and pushed conditions need not compare rows with its end.
 int ha_atoll::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool) {
   give_bounds(start, end);
   eq_range = is_equality;
   set_end_range(nullptr);
   range_key_part =
-      table->key_info[active_index].key_part;  // a loose scan compares with the range's end itself
+      table->key_info[active_index].key_part;  // a loose scan itself compares rows with the range's end
   const int error = start == nullptr
                         ? ha_index_first(table->record[0])
                         : ha_index_read_map(table->record[0], start->key, start->keypart_map, start->flag);
@@ -214,7 +218,7 @@ int ha_atoll::read_range_next() {
   return eq_range ? ha_index_next_same(table->record[0], nullptr, 0) : ha_index_next(table->record[0]);
 }
 
-// Called before a range is read backwards.
+// The server calls this before it reads a range backwards.
 int ha_atoll::prepare_range_scan(const key_range *start, const key_range *end) {
   give_bounds(start, end);
   return 0;

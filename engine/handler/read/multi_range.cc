@@ -51,7 +51,7 @@ Status MultiRange::next(uint8_t *record, Found *found) {
   }
 }
 
-// Fills the batch from the range under the cursor and those behind it, and looks up its rows.
+// Fills the batch from the current range and the ranges after it, and looks up the rows of the batch.
 Status MultiRange::gather(Found *found) {
   if (reader_.table().statement().is_killed()) return Status(Code::kInterrupted, "");
   reader_.begin_batch();
@@ -66,8 +66,9 @@ Status MultiRange::gather(Found *found) {
   return reader_.look_up(found);
 }
 
-// Takes the next range: the key of a row goes into the batch, for a range of entries the cursor goes to its
-// start. False when there is none, or it must be read in the server's way.
+// Takes the next range from the server. By the primary key, the range must be the whole key of one row, which
+// is added to the batch. By a secondary index, the cursor goes to the start of the range. Returns false if
+// there is no range left, or if the server's default code must read this range.
 bool MultiRange::start_next_range() {
   if (has_unread_) return false;
   KEY_MULTI_RANGE &range = file_.mrr_cur_range;
@@ -94,8 +95,8 @@ bool MultiRange::start_next_range() {
 
 }  // namespace atoll::handler
 
-// Joins gather keys only if the engine reads many ranges in its own way and the user allows it
-// (optimizer_switch).
+// Removes HA_MRR_USE_DEFAULT_IMPL from `mode` if the server asks for the engine's own way and
+// optimizer_switch allows it. Only then does a join gather keys (batched key access).
 uint ha_atoll::own_mode(uint wanted, uint mode) const {
   const bool allowed = !(wanted & HA_MRR_USE_DEFAULT_IMPL) && optimizer_flag(ha_thd(), OPTIMIZER_SWITCH_MRR);
   return allowed ? mode & ~HA_MRR_USE_DEFAULT_IMPL : mode;
@@ -134,9 +135,9 @@ int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, 
   return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
 }
 
-// A join hands over conditions that may concern both the index entry and the join's own row; at this point
-// all columns of the row are there. The server never sees a row that such a condition refuses, so it could
-// not release the row's lock; this function does.
+// A join may pass a condition on the index entry and on the join's buffered row of the other table. It is
+// evaluated here, when the whole row has been read. The server does not see a row that the condition refuses
+// and so cannot release the lock of that row; this function releases it.
 int ha_atoll::multi_range_read_next(range_id_t *range) {
   for (;;) {
     const int error = next_row_of_ranges(range);
@@ -171,8 +172,8 @@ int ha_atoll::next_row_of_ranges(range_id_t *range) {
   return read_current_range(range);
 }
 
-// Reads in the server's way. Reading ahead may have ended with a range that was fetched from the server and
-// not read: it comes first.
+// Reads range by range with the server's default code. When reading ahead has stopped at a range that it took
+// from the server but could not read, that range is read first.
 int ha_atoll::read_current_range(range_id_t *range) {
   if (multi_range_.take_unread()) {
     mrr_have_range = true;

@@ -1,10 +1,13 @@
-// Reads many ranges of one index, as those of IN lists and of joins that gather keys (batched key access).
+// Reads many ranges of one index, such as those of an IN list or of a join that gathers keys (batched key
+// access).
 //
-// A plain read goes through the ranges before it returns rows, and looks up the rows of many of them in one
-// MultiGet: with a bucket behind, that is many requests in flight instead of one for each range. The rows
-// come in the order of the ranges. Reads of one range, with locks, or of entries alone go the server's way,
-// range by range; so do, for the primary key, all ranges from the first one on that is not a whole key,
-// because its rows need no looking up.
+// A plain read takes many ranges before it returns their rows, and looks up all these rows in one MultiGet.
+// So rows in the bucket are fetched by many requests at once, instead of one request after the other. The
+// rows come in the order of the ranges.
+//
+// The server's default code reads range by range. It is used for a single range, for reads with locks, and
+// for index-only reads. By the primary key, it is used from the first range on that is not a whole key,
+// because the rows of such a range need no lookup.
 #pragma once
 
 #include "handler/server.h"
@@ -18,12 +21,13 @@
 
 namespace atoll::handler {
 
-// The end of a range that the server gives; nullptr: the range is open there.
+// Returns `end`, or nullptr if the range is open at this end.
 inline const key_range *given(const key_range &end) { return end.keypart_map ? &end : nullptr; }
 
 class MultiRange {
  public:
-  // All outlive this object. The ranges are those that the server has given to `file` (handler::mrr_iter).
+  // The arguments outlive this object. The ranges are those that the server has given to `file`
+  // (handler::mrr_iter).
   MultiRange(::handler *file, const std::shared_ptr<const Layout> &layout, table::RowCursor *reader,
              const SearchKeys *keys)
       : file_(*file), layout_(layout), reader_(*reader), keys_(*keys) {}
@@ -32,23 +36,23 @@ class MultiRange {
   void begin(uint range_count);
   // Called when the statement is over.
   void end();
-  // Before the first row: decides whether rows are looked up together, `rows_wanted` of them at first.
-  // kTooNew: the table is too new for the snapshot. Errors: of reading.
+  // Called before the first row. Decides whether rows are looked up in batches, the first batch with
+  // `rows_wanted` rows. *found is kTooNew if the table is too new for the snapshot. Errors: those of reading.
   Status decide(size_t rows_wanted, table::RowCursor::Found *found);
   bool is_decided() const { return way_ != Way::kUndecided; }
   bool is_ahead() const { return way_ == Way::kAhead; }
 
-  // The next row. Requires: is_ahead(). kNone: there is none left, or is_ahead() no longer holds and the
-  // server reads the other ranges. Errors: of reading; kInterrupted.
+  // Returns the next row. Requires: is_ahead(). *found is kNone if there is no row left, or if the server
+  // must read the ranges that are left; is_ahead() is false then. Errors: those of reading; kInterrupted.
   Status next(uint8_t *record, table::RowCursor::Found *found);
-  // The range of the row just read, and whether that range has at most one row.
+  // The range of the row that was read last, and whether that range has at most one row.
   range_id_t range() const { return origin().range; }
   bool is_one_row() const { return origin().is_one_row; }
-  // How many ranges were begun since this was asked last.
+  // How many ranges were begun since the last call of this function.
   size_t take_ranges_begun() { return std::exchange(ranges_begun_, 0); }
 
-  // Was a range taken from the server that is to be read before the others? Then it is
-  // handler::mrr_cur_range.
+  // Whether a range was taken from the server but not read. It is handler::mrr_cur_range, and must be read
+  // before all others. The next call returns false.
   bool take_unread() { return std::exchange(has_unread_, false); }
 
  private:
@@ -70,7 +74,7 @@ class MultiRange {
   Way way_ = Way::kUndecided;
   bool has_ended_ = false;       // there are no more ranges
   bool has_unread_ = false;      // see take_unread()
-  std::vector<Origin> origins_;  // of the rows of the batch
+  std::vector<Origin> origins_;  // the range of each row of the batch
   size_t ranges_begun_ = 0;
 };
 

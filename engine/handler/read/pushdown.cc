@@ -1,8 +1,8 @@
-// ha_atoll: conditions evaluated in the engine.
+// ha_atoll: conditions that the engine evaluates.
 //
-// cond_push() takes what it understands of a WHERE condition, for full scans by all cores on packed rows. The
-// server still checks the whole condition on the rows that pass: a predicate here only has to let every
-// matching row through.
+// cond_push() takes a WHERE condition. The parts of the condition that this file understands are evaluated on
+// packed rows, by all threads of a full scan. The server still checks the whole condition on the rows that
+// pass, so a predicate only has to let every matching row through.
 #include "handler/ha_atoll.h"
 
 #include <optional>
@@ -76,7 +76,7 @@ class Compiler {
     return is_and ? Predicate::all_of(std::move(children)) : Predicate::any_of(std::move(children));
   }
 
-  // The stored column an item names; -1 when it names no column of this table.
+  // The number of the stored column that `item` names; -1 if it names no stored column of this table.
   int column(Item *item, Field **field) const {
     Item *real = item->real_item();
     if (real->type() != Item::FIELD_ITEM) return -1;
@@ -85,7 +85,8 @@ class Compiler {
     return layout_.stored_column((*field)->field_index);
   }
 
-  // A column COMPRESSED stands in the row as compressed bytes.
+  // Whether the column's bytes in the row can be compared as text. For a COMPRESSED column they cannot,
+  // because the row holds compressed bytes.
   static bool is_text(const Field *field) {
     if (field->compression_method() != nullptr) return false;
     return (field->real_type() == MYSQL_TYPE_VARCHAR || field->type_handler() == &type_handler_string ||
@@ -93,7 +94,8 @@ class Compiler {
            field->charset() != &my_charset_bin && field->type() != MYSQL_TYPE_GEOMETRY;
   }
 
-  // The constant as the column's representation; nothing when the two do not compare as the column does.
+  // The constant in the representation of the column; nullopt if SQL compares the two by other rules than
+  // those of the column.
   std::optional<Operand> constant(Field *field, Item *item, CHARSET_INFO *collation) const {
     if (!item->const_item() || item->is_expensive()) return std::nullopt;
     Operand operand;
@@ -101,7 +103,7 @@ class Compiler {
       const longlong value = item->val_int();
       operand.is_null = item->null_value;
       const bool is_unsigned = (field->flags & UNSIGNED_FLAG) != 0;
-      // A value outside of the column's domain compares by rules that are not ours.
+      // SQL compares a value outside the range of the column by rules that a predicate does not have.
       if (!operand.is_null && is_unsigned != static_cast<bool>(item->unsigned_flag) && value < 0)
         return std::nullopt;
       operand.as = is_unsigned ? CompareAs::kUnsignedInteger : CompareAs::kSignedInteger;
@@ -197,8 +199,8 @@ const COND *ha_atoll::cond_push(const COND *condition) noexcept {
 
 void ha_atoll::cond_pop() noexcept { cond_push(nullptr); }
 
-// Index conditions are checked on the columns of an entry before its row is looked up. The server compares
-// these columns with the end of the range too, so that none may be missing.
+// Takes a condition on columns of an index, which is checked on the entry before its row is looked up. The
+// server compares these columns with the end of the range, too, so the entry must hold all of them in full.
 Item *ha_atoll::idx_cond_push(uint index, Item *condition) noexcept {
   if (atoll::is_mutant(atoll::Mutant::index_condition)) return condition;
   if (index == table_share->primary_key || !layout_->index(index).cut_fields.empty()) return condition;
@@ -208,7 +210,7 @@ Item *ha_atoll::idx_cond_push(uint index, Item *condition) noexcept {
   return nullptr;
 }
 
-// EXPLAIN's "rowid filter": the rows that a range of another index has.
+// Takes a filter ("rowid filter" in EXPLAIN), which lets only rows pass that are in a range of another index.
 bool ha_atoll::rowid_filter_push(Rowid_filter *filter) noexcept {
   pushed_rowid_filter = filter;
   return false;

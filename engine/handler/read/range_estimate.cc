@@ -12,10 +12,10 @@ namespace at = atoll::table;
 
 namespace {
 
-// Has the optimizer learnt, for this statement, that an index finds one row at most? Then nothing is read for
-// the indexes after it: none of them is better. It asks the primary key first and then unique indexes. UPDATE
-// and DELETE by a whole primary key come here for each other index that begins with a column of it; SELECT
-// does not.
+// Whether the optimizer already knows, for this statement, that some index finds at most one row. Then
+// nothing is read for the other indexes, because none of them can be better. The optimizer asks about the
+// primary key first and then about unique indexes. UPDATE and DELETE by a whole primary key also ask about
+// each other index that begins with a column of the primary key; SELECT does not.
 bool is_one_row_known(const TABLE &table) {
   if (atoll::is_mutant(atoll::Mutant::one_row_known)) return false;
   for (uint index = 0; index < table.s->keys; index++)
@@ -23,9 +23,10 @@ bool is_one_row_known(const TABLE &table) {
   return false;
 }
 
-// What the sampled statistics say of `bounds`, whose lower end has `parts` columns of the index.
+// Estimates the rows in `bounds` from the sampled statistics. The lower end of `bounds` has `parts` columns
+// of the index.
 ha_rows rows_by_statistics(const KEY &index, const at::Bounds &bounds, size_t parts, double table_rows) {
-  constexpr double kShareOfRange = 1.0 / 3;  // of a range that is not one value; it decides nothing
+  constexpr double kShareOfRange = 1.0 / 3;  // for a range of several values; no plan depends on it
   if (parts > 0 && atoll::codec::key_after_prefix(bounds.lower) == bounds.upper)
     return std::max<ha_rows>(index.rec_per_key[std::min<size_t>(parts, index.user_defined_key_parts) - 1], 1);
   return static_cast<ha_rows>(std::max(table_rows * kShareOfRange, 1.0));
@@ -33,7 +34,8 @@ ha_rows rows_by_statistics(const KEY &index, const at::Bounds &bounds, size_t pa
 
 }  // namespace
 
-// Never returns 0. EXPLAIN must not begin the transaction's consistent read.
+// Returns at least 1. EXPLAIN does not read the rows afterwards, so it must not begin the consistent read of
+// the transaction.
 ha_rows ha_atoll::records_in_range(uint index, const key_range *min_key, const key_range *max_key,
                                    page_range *) {
   atoll::count_work(atoll::WorkKind::kRangeEstimates);

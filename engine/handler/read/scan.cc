@@ -13,7 +13,7 @@ using Found = at::RowCursor::Found;
 
 namespace {
 
-// With fewer rows, a scan by one thread is done before others have started.
+// Below this size, one thread has scanned the table before other threads have started.
 constexpr uint64_t kParallelBytesMin = 4 << 20;
 constexpr size_t kPiecesPerThread = 8;
 
@@ -33,7 +33,8 @@ int ha_atoll::rnd_end() {
   return 0;
 }
 
-// Only for consistent reads of tables without own writes; the range is then one snapshot for all threads.
+// Whether several threads can scan the table, and faster than one. They can only in a consistent read of a
+// transaction without own writes, because all threads read at one RocksDB snapshot.
 bool ha_atoll::pays_parallel_scan(size_t threads) {
   if (locking() || is_temporary() || transaction()->has_writes(layout_->family()->side())) return false;
   return threads >= 2 && atoll::table::stored_bytes_of_rows(atoll::engine::running()->database(), *layout_) >=
@@ -89,8 +90,9 @@ int ha_atoll::rnd_next_parallel(uchar *record) {
   }
 }
 
-// A reference is the primary key as the server writes search keys (key_copy): of fixed length, and shorter
-// than the encoded key of collated text. Without a primary key it is the hidden id.
+// Stores the reference of the row in `ref`. It is the primary key in the form in which the server writes
+// search keys (key_copy). That form has a fixed length, and is shorter than our encoded key of collated text.
+// For a table without a primary key the reference is the hidden id.
 void ha_atoll::position(const uchar *record) noexcept {
   if (layout_->hidden_primary()) {
     memcpy(ref, reader_.primary_key().data() + atoll::codec::kKeyStartLength, ah::kHiddenIdLength);
@@ -102,7 +104,7 @@ void ha_atoll::position(const uchar *record) noexcept {
 
 int ha_atoll::rnd_pos(uchar *record, uchar *position) {
   const ah::CountedPages pages(handler_stats);
-  // The row was chosen before: pushed conditions do not apply again.
+  // The statement has chosen this row before, so pushed conditions are not evaluated again.
   return read_by_primary_key(record, keys_.primary_key(position), true);
 }
 

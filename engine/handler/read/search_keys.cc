@@ -12,7 +12,7 @@ void SearchKeys::start(uint index, const uchar *key, key_part_map key_parts, std
   const IndexLayout &layout = layout_->index(index);
   if (key_parts == HA_WHOLE_KEY) key_parts = make_prev_keypart_map(key_info->user_defined_key_parts);
   const uint length = calculate_key_len(table, index, key, key_parts);
-  // The bounds of a LIKE range may have more characters than the column: they are cut without a word.
+  // The bounds of a LIKE range may have more characters than the column. They are cut without a warning.
   const Check_level_instant_set quietly(table->in_use, CHECK_FIELD_IGNORE);
   key_restore(record_.data(), key, key_info, length);
   size_t count = 0;
@@ -22,8 +22,9 @@ void SearchKeys::start(uint index, const uchar *key, key_part_map key_parts, std
   layout.codec->append_parts(record_.data(), *parts, out, nullptr);
 }
 
-// Extended keys: the server appends the primary key's columns that the index lacks, we append all of them.
-// Counts the leading primary key columns among the first `count` columns of a search key.
+// Counts the leading columns of the primary key that are among the first `count` columns of a search key. The
+// server extends an index only by the primary key columns that the index lacks, but our entries end with all
+// columns of the primary key.
 size_t SearchKeys::primary_parts_given(const KEY &key, size_t count) const {
   if (layout_->hidden_primary()) return 0;
   const TABLE *table = file_.get_table();

@@ -1,4 +1,4 @@
-// The server's search keys, ranges and row references, as keys of the table's indexes.
+// Converts the server's search keys, ranges and row references to keys of the table's indexes.
 #pragma once
 
 #include "handler/server.h"
@@ -20,12 +20,13 @@ class SearchKeys {
   // Called when the table has been opened.
   void open() { record_.resize(file_.get_table()->s->reclength); }
 
-  // The start of all keys of `index` that have the columns of a search key; *parts: how many these are.
+  // Puts into *out the bytes with which all keys of `index` begin that match the search key. *parts: how many
+  // parts of the index the search key gives.
   void start(uint index, const uchar *key, key_part_map key_parts, std::string *out, size_t *parts) const;
-  // The keys of a range of `index`. Where the range is open at an end, that end of the index stands.
-  // *begin_parts: how many columns the range gives at its start.
+  // Returns the bounds of a range of `index`. Where the range is open, the bound is the start or the end of
+  // the index. *begin_parts: how many parts of the index the start of the range gives.
   table::Bounds bounds(uint index, const key_range *from, const key_range *to, size_t *begin_parts) const;
-  // The key of the row that a reference (handler::position()) stands for.
+  // Returns the primary key of the row whose reference (handler::position()) is `reference`.
   std::string primary_key(const uchar *reference) const;
 
  private:
@@ -33,7 +34,7 @@ class SearchKeys {
 
   ::handler &file_;
   const std::shared_ptr<const Layout> &layout_;
-  mutable std::vector<uchar> record_;  // that keys are made from
+  mutable std::vector<uchar> record_;  // a record from which keys are made
 };
 
 }  // namespace atoll::handler

@@ -46,7 +46,7 @@ bool ServerView::has_row_filter() const {
   return h_.pushed_rowid_filter != nullptr && h_.rowid_filter_is_active;
 }
 
-// To check the row, the server asks the handler for its position.
+// The server's filter calls position() of the handler to get the reference of the row.
 Verdict ServerView::check_row_filter() { return verdict_of(handler_rowid_filter_check(&h_)); }
 
 void ServerView::set_condition(const COND *condition) {
@@ -62,14 +62,15 @@ const codec::Predicate *ServerView::predicate() {
   return predicate_.get();
 }
 
-// "at row N" in a warning counts the rows that the statement looked at, also those that a pushed condition
-// hid from the server.
+// The row number in a warning ("at row N") also counts rows that a pushed condition has refused before the
+// server saw them.
 void ServerView::note_refused_row() { h_.thd()->get_stmt_da()->inc_current_row_for_warning(); }
 
 // ---- Records -------------------------------------------------------------------------------------
 
-// Partitions read by an index are merged by the columns of that index, in records of their own, where the
-// server computes no virtual columns; neither does it where it believes that they come from entries.
+// Computes the virtual columns of the active index in two cases in which the server does not. When the server
+// merges partitions by the columns of an index, it uses records other than record[0], in which it computes no
+// virtual columns. In an index-only read, it expects that the entry has their values.
 void ServerView::complete(uint8_t *record) {
   TABLE *table = h_.get_table();
   const bool is_other = record != table->record[0];
@@ -90,8 +91,8 @@ bool ServerView::compute_virtual_columns(size_t index, uint8_t *record) {
   return true;
 }
 
-// Virtual columns can be computed in record[0] only, whose content is put back afterwards. Their text stands
-// in the fields and is computed again.
+// Virtual columns can be computed only in record[0], so its content is saved and put back. The text of
+// virtual columns is in buffers of the fields and not in the record, so it is computed again at the end.
 Status ServerView::each_index_of(std::string_view packed, const Use &use) {
   TABLE *table = h_.get_table();
   const table::Layout &layout = *h_.layout();

@@ -1,5 +1,5 @@
-// The server as the rows of one open table see it (table/open_table.h, row_view.h, write/row_writer.h): the
-// session's transaction and settings, pushed conditions, virtual columns.
+// Gives the code in table/ what it needs from the server for one open table (table/open_table.h, row_view.h,
+// write/row_writer.h): the session's transaction and settings, pushed conditions, virtual columns.
 #pragma once
 
 #include "handler/server.h"
@@ -21,12 +21,14 @@ class ServerView final : public table::Statement, public table::RowView, public 
  public:
   explicit ServerView(ha_atoll *handler) : h_(*handler) {}
 
-  // Notes whether the server reads entries alone: then it computes no virtual columns of their index.
+  // Notes whether the server does an index-only read, in which it does not compute the virtual columns of the
+  // index.
   void set_keyread(bool is_on) { keyread_ = is_on; }
   bool is_keyread() const { return keyread_; }
-  // Sets the pushed condition; nullptr: none. It must live until it is taken back.
+  // Sets the pushed condition; nullptr: there is none. The condition must live until the next call.
   void set_condition(const COND *condition);
-  // The error by which a condition or KILL ended the read that has failed with kInterrupted; 0: none did.
+  // Returns the handler error with which a condition or KILL has ended a read, and clears it; 0: there is no
+  // such error.
   int take_error() { return std::exchange(error_, 0); }
 
   // ---- table::Statement ----
@@ -57,10 +59,10 @@ class ServerView final : public table::Statement, public table::RowView, public 
   bool keyread_ = false;
   int error_ = 0;
   const COND *condition_ = nullptr;
-  std::unique_ptr<codec::Predicate> predicate_;  // of condition_; made when it is first asked for
+  std::unique_ptr<codec::Predicate> predicate_;  // compiled from condition_ when it is first used
 };
 
-// `condition` as far as it is understood; nullptr: not at all (pushdown.cc).
+// Compiles the parts of `condition` that pushdown.cc understands; nullptr: it understands none.
 std::unique_ptr<codec::Predicate> compile_condition(const TABLE *table, const table::Layout &layout,
                                                     const COND *condition);
 

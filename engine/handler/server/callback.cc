@@ -19,7 +19,7 @@ void give_up_transaction() noexcept {
 
 int fails_by_code(const Status &status) noexcept {
   give_up_transaction();
-  guarded_or_nothing([&] { report(current_thd, status); });  // of a bug, the log's entry may find no memory
+  guarded_or_nothing([&] { report(current_thd, status); });  // logging a bug may fail for lack of memory
   return to_ha_error(status.code());
 }
 

@@ -15,8 +15,8 @@
 namespace atoll::handler {
 namespace {
 
-// Byte order equals SQL order: bytes can stand in keys as they are. True for the binary collations of
-// 8-bit sets and of UTF-8, whose byte order is code point order.
+// Whether the collation orders texts by their bytes, so that keys can hold the bytes as they are. True for
+// the binary collations of 8-bit sets and of UTF-8, whose byte order is code point order.
 bool is_byte_order(const CHARSET_INFO *cs) {
   if (!(cs->state & MY_CS_BINSORT)) return false;
   if (cs->mbmaxlen == 1) return true;
@@ -24,9 +24,9 @@ bool is_byte_order(const CHARSET_INFO *cs) {
   return name == "utf8mb3" || name == "utf8mb4";
 }
 
-// Where the server's sort keys differ from its own comparison, so that an index over them would take
-// different values for duplicates, or miss rows. Source: strings/ctype-big5.c, ctype-tis620.c, MariaDB
-// 10.11.18; found by comparing keys with strnncollsp() over all collations.
+// Collations whose sort keys do not agree with the server's own comparison. An index on these sort keys would
+// take different values for duplicates, or miss rows. Source: strings/ctype-big5.c, ctype-tis620.c, MariaDB
+// 10.11.18; found by comparing sort keys with strnncollsp() over all collations.
 enum class Quirk : uint8_t {
   kNone,
   kBig5Strokes,       // sort keys know only a character's number of strokes; comparison knows its code
@@ -72,15 +72,15 @@ class ServerCollation final : public codec::Collation {
   bool byte_order() const override { return byte_order_; }
   bool single_level() const override { return cs_->levels_for_order <= 1; }
 
-  // In UCA collations a character may have no weight or many; of the other collations, strxfrm_multiply says
-  // whether each has one.
+  // Whether each character has exactly one weight. In UCA collations a character may have none or several.
+  // For all other collations strxfrm_multiply says it.
   bool weight_per_character() const override {
     return byte_order_ || (cs_->uca == nullptr && cs_->strxfrm_multiply <= 1);
   }
 
   size_t weights_length_max(size_t text_bytes) const override {
     if (byte_order_) return text_bytes;
-    // The server's figure assumes characters of mbmaxlen bytes; ours may all be of one byte.
+    // strnxfrmlen() assumes characters of mbmaxlen bytes, but this text may have only characters of one byte.
     return cs_->strnxfrmlen(text_bytes * cs_->mbmaxlen) + 64;
   }
 
@@ -133,7 +133,8 @@ class ServerCollation final : public codec::Collation {
                          text.size(), flags);
   }
 
-  // The weights by which strnncollsp() compares: codes of two bytes, all above those of one byte.
+  // Returns the weights by which strnncollsp() compares: for a character of two bytes its code, for a
+  // character of one byte its sort order, which is below all those codes.
   size_t big5_weights(std::string_view text, uint8_t *out, size_t out_size) const {
     const uchar *at = reinterpret_cast<const uchar *>(text.data());
     const uchar *const end = at + text.size();

@@ -1,5 +1,5 @@
-// The server's collations as the codec wants them. One object per CHARSET_INFO, made on first use, never
-// freed (the server never frees its collations either). Thread-safe.
+// The server's collations in the form that the codec needs. There is one object per CHARSET_INFO, made on
+// first use and never freed (the server does not free its collations either). Thread-safe.
 #pragma once
 
 #include "codec/key_codec.h"

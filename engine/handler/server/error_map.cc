@@ -7,8 +7,9 @@
 
 namespace atoll::handler {
 
-// There is no default: a new Code does not compile until its meaning for SQL is decided here. kUnavailable
-// must never become HA_ERR_CRASHED, because the server would then ask for a repair of a healthy table.
+// The switch has no default, so that a new Code does not compile until its meaning for SQL is decided here.
+// kUnavailable must never become HA_ERR_CRASHED, because the server would then ask for a repair of a healthy
+// table.
 // Source: MariaDB 10.11 include/my_base.h.
 int to_ha_error(Code code) {
   switch (code) {

@@ -1,4 +1,5 @@
-// Chooses the handler error MariaDB acts on. The only place that turns a Status into HA_ERR_*.
+// Converts a Status to the handler error (HA_ERR_*) on which MariaDB acts. Some functions return another
+// error for a code, for example ha_atoll::open() for kNotFound.
 #pragma once
 
 #include "base/status.h"
@@ -10,8 +11,9 @@ namespace atoll::handler {
 // The HA_ERR_* for `code`. Pure.
 int to_ha_error(Code code);
 
-// As to_ha_error, and tells the server and the user what happened: the transaction is marked for rollback
-// after a deadlock, and codes whose text matters are pushed as a warning with the full message.
+// Returns to_ha_error() and tells the server and the user what happened. After a deadlock the transaction is
+// marked for rollback, after a lock timeout only the statement. For codes whose text matters, the full
+// message becomes a warning. kCorruption and kBug also go to the error log.
 int report(THD *thd, const Status &status);
 
 }  // namespace atoll::handler

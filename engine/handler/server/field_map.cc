@@ -13,8 +13,8 @@ using codec::ColumnKind;
 using codec::KeyKind;
 using codec::KeyPart;
 
-// CHAR(n) and BINARY(n), as opposed to other types of fixed length that also call themselves strings
-// (UUID, INET6).
+// Whether the column is CHAR(n) or BINARY(n). Other types of fixed length (UUID, INET6) have the same type
+// code.
 bool is_char(const Field *field) {
   const enum_field_types type = field->real_type();
   return (type == MYSQL_TYPE_STRING || type == MYSQL_TYPE_VAR_STRING) &&
@@ -25,7 +25,8 @@ bool is_blob(const Field *field) { return (field->flags & BLOB_FLAG) != 0; }
 
 bool is_varchar(const Field *field) { return field->real_type() == MYSQL_TYPE_VARCHAR; }
 
-// Numbers and old temporal types that stand little-endian in the record.
+// How the key of a column that is not text compares. Integers, FLOAT, DOUBLE, YEAR, ENUM, SET, DATE and the
+// old temporal types without fractions are little-endian in the record; all other types compare as bytes.
 KeyKind number_kind(const Field *field) {
   if (is_integer(field)) return (field->flags & UNSIGNED_FLAG) ? KeyKind::kUnsigned : KeyKind::kSigned;
   switch (field->real_type()) {
@@ -49,7 +50,8 @@ KeyKind number_kind(const Field *field) {
   }
 }
 
-// Bytes that a blob type can hold; 0: the type's bytes are not just those of the text (JSON, GEOMETRY).
+// The most bytes that a blob type can hold; 0: another type (JSON, GEOMETRY), whose values are more than the
+// bytes of a text.
 size_t blob_bytes_max(const Type_handler *type) {
   if (type == &type_handler_tiny_blob) return 0xFF;
   if (type == &type_handler_blob) return 0xFFFF;
@@ -71,8 +73,9 @@ bool is_in_a_key(const Field &field) {
   return false;
 }
 
-// Another collation of the same character set changes no stored byte of the column itself, but the order of
-// keys, the partition of a row, and what an expression may say of the column.
+// Whether the new character set and collation keep all that is stored. Another collation of the same
+// character set does not change the column's bytes. But it may change the order of keys, the partition of a
+// row, and the result of an expression on the column.
 bool keeps_text(const Field &field, const Column_definition &changed) {
   if (field.charset() == changed.charset) return true;
   return my_charset_same(field.charset(), changed.charset) && !is_in_a_key(field) &&
@@ -106,8 +109,8 @@ bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
     return before != 0 && before <= blob_bytes;
   }
   if (!is_char(&field) || field.charset()->mbminlen != 1 || changed.length < field.field_length) return false;
-  // A BINARY that grows is padded with zeros, as a row's bytes are when they are read; a VARBINARY would keep
-  // the bytes of the old length.
+  // A BINARY can become a longer BINARY, because reading a row pads the value with zeros. It cannot become a
+  // VARBINARY: that would have to keep the zeros up to the old length, which the row does not store.
   return changed.type_handler() == &type_handler_string ||
          (becomes_varchar(changed) && field.charset() != &my_charset_bin);
 }
@@ -137,7 +140,8 @@ Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t id) {
   if (field->null_ptr != nullptr) {
     column.null_offset = static_cast<int32_t>(field->null_ptr - share->default_values);
     column.null_mask = field->null_bit;
-    // Fields of the server that are NULL hold their default, or what Field::reset() makes of them.
+    // While a field is NULL, the server's record holds the default value in the field's bytes, or what
+    // Field::reset() has put there. The codec must put the same bytes there.
     const uchar *default_bytes = share->default_values + column.record_offset;
     const bool default_is_null = (share->default_values[column.null_offset] & field->null_bit) != 0;
     if (column.kind == ColumnKind::kFixed || (column.kind != ColumnKind::kBlob && !default_is_null))

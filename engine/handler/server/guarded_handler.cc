@@ -1,15 +1,14 @@
 // See guarded_handler.h. GuardedHandler overrides each virtual function of ha_atoll that is not noexcept
-// (`make check` compares the lists). When the function throws, the server is told:
+// (`make check` compares the lists). What it does when the function throws depends on the kind of result:
 //
-//   a result that is an error code    the code; the statement fails by it
-//   a result that is true, nullptr,   the statement's error is set, as the server expects with that result
-//     or HA_ALTER_ERROR
-//   a result that answers a question  the answer that is always allowed: a plan that is not tried, a
-//   condition that
-//                                     the server checks itself
-//   none                              the statement's error is set
+//   an error code              returns the code of the exception; the statement fails by it
+//   success or failure         sets the error of the statement, and returns the value for failure: true,
+//                              nullptr, HA_ALTER_ERROR or HA_ADMIN_FAILED
+//   the answer to a question   sets the error of the statement, and returns the answer that is always safe:
+//                              no estimate, a column that must be converted, an index that must be rebuilt
+//   no result                  sets the error of the statement
 //
-// What an exception has interrupted may be half done in memory: the transaction is rolled back, not only the
+// An exception may leave a change half done in memory. So the whole transaction is rolled back, not only the
 // statement.
 #include "handler/ha_atoll.h"
 
@@ -28,7 +27,7 @@ class GuardedHandler final : public ha_atoll {
  public:
   using ha_atoll::ha_atoll;
 
-  // ---- life ----
+  // ---- open and close ----
   int open(const char *name, int mode, uint test_if_locked) override {
     return code([&] { return ha_atoll::open(name, mode, test_if_locked); });
   }
@@ -49,8 +48,8 @@ class GuardedHandler final : public ha_atoll {
   int external_lock(THD *thd, int lock_type) override {
     const int error = code([&] { return ha_atoll::external_lock(thd, lock_type); });
     if (error == 0 || lock_type == F_UNLCK || thd->is_error()) return error;
-    // The server does not report this error for the new table of ALTER with ALGORITHM=COPY: the statement
-    // would end as a success.
+    // The server does not report this error for the new table of ALTER with ALGORITHM=COPY. Without this
+    // report, the statement would end as a success.
     if (std::strstr(table_share->path.str, "/#sql-alter") != nullptr) print_error(error, MYF(0));
     return error;
   }

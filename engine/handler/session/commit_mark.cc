@@ -47,9 +47,9 @@ lsm::CommitMark mark_of_unlogged(THD *thd) {
   return mark;
 }
 
-// The server forgets the position of an XA transaction before its engines commit, and before a transaction
-// WITH CONSISTENT SNAPSHOT commits it knows the position of that snapshot: only a new position is this
-// commit's.
+// Only a position that differs from `before` belongs to this commit. The server forgets the position of an XA
+// transaction before its engines commit. For a transaction WITH CONSISTENT SNAPSHOT, the server holds the
+// position of the snapshot until the commit.
 lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before) {
   BinlogWrite now = BinlogWrite::of(thd);
   if (now.end == before.end) now.end = {};
@@ -57,7 +57,8 @@ lsm::CommitMark mark_of_prepared(THD *thd, const BinlogWrite &before) {
   return is_logged ? mark_of_binlogged(now) : mark_of_unlogged(thd);
 }
 
-// The server writes XA COMMIT to the binary log before it asks the engines to commit.
+// The server writes XA COMMIT to the binary log before it asks the engines to commit, so the connection's
+// last GTID is that of XA COMMIT.
 lsm::CommitMark mark_by_xid(THD *thd) {
   if (thd == nullptr || thd_sql_command(thd) != SQLCOM_XA_COMMIT) {
     lsm::CommitMark mark;

@@ -1,4 +1,5 @@
-// What the server knows of a commit that its record in the log shall say (lsm/commit_mark.h).
+// Makes the mark of a commit (lsm/commit_mark.h): the GTID and the binary log position, which the server
+// knows and which the commit's record in RocksDB's log shall contain.
 #pragma once
 
 #include "lsm/commit_mark.h"
@@ -10,16 +11,17 @@ namespace atoll::handler {
 // What a connection wrote to the binary log last.
 struct BinlogWrite {
   lsm::Gtid gtid;
-  lsm::BinlogPosition end;  // zeros: the server forgot it, which it does once the transaction is over
+  lsm::BinlogPosition end;  // zeros: unknown; the server forgets it when the transaction is over
   bool operator==(const BinlogWrite &) const = default;
-  // Requires: the thread of `thd`, or the one that calls commit_ordered() for it.
+  // Requires: called on the thread of `thd`, or on the one that calls commit_ordered() for it.
   static BinlogWrite of(THD *thd);
 };
 
-// The mark of a commit whose events are `write`: its GTID, and the position if the server still knows it.
+// The mark of a commit whose events the server has written as `write`: its GTID, and the position if the
+// server still knows it.
 lsm::CommitMark mark_of_binlogged(const BinlogWrite &write);
 
-// The mark of a commit that `thd` does not write to the binary log. On a replica, the GTID is that from the
+// The mark of a commit that `thd` does not write to the binary log. On a replica it has the GTID from the
 // relay log.
 lsm::CommitMark mark_of_unlogged(THD *thd);
 

@@ -20,8 +20,8 @@ namespace {
 
 using DecidedXids = std::unordered_set<my_xid>;
 
-// sql/log.cc: four bytes of magic and the number of engines, then numbers of 8 bytes at multiples of 8; 0 is
-// free.
+// The format of tc.log: four bytes of magic, the number of engines, then the XIDs of decided transactions, 8
+// bytes each, at multiples of 8. An XID of 0 marks a free slot. Source: sql/log.cc.
 constexpr unsigned char kMagic[] = {254, 0x23, 0x05, 0x74};
 
 DecidedXids read_coordinator_log() {

@@ -10,7 +10,7 @@ using atoll::Status;
 namespace ah = atoll::handler;
 namespace at = atoll::table;
 
-// Exported by the server for engines; no header has them.
+// The server exports these functions for engines, but no header declares them.
 extern "C" {
 int thd_binlog_format(const MYSQL_THD thd);
 bool thd_binlog_filter_ok(const MYSQL_THD thd);
@@ -19,9 +19,10 @@ bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 
 namespace {
 
-// Whether rows of a table that a statement only reads are locked though it does not ask for it. SERIALIZABLE:
-// in a transaction always. REPEATABLE READ: when the statement writes what it reads elsewhere, because the
-// binary log may hold the statement alone, and a replica must read the same.
+// Whether a statement locks the rows of a table that it only reads, without FOR UPDATE or the like. Under
+// SERIALIZABLE every statement in a transaction does. Under REPEATABLE READ a statement does if it writes
+// what it reads to another table: the binary log may hold only the text of the statement, and a replica must
+// read the same rows.
 bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
   const int level = thd_tx_isolation(thd);
   if (level < ISO_REPEATABLE_READ) return false;
@@ -37,20 +38,20 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
     case SQLCOM_LOAD:
     case SQLCOM_CREATE_TABLE:
       return true;
-    case SQLCOM_ALTER_TABLE:  // nobody else can write
+    case SQLCOM_ALTER_TABLE:  // no other statement can write the table
     case SQLCOM_OPTIMIZE:
     case SQLCOM_CHECKSUM:
     case SQLCOM_ANALYZE:
     case SQLCOM_CHECK:
       return false;
     default:
-      // TL_READ_NO_INSERT: in a stored function that writes.
+      // TL_READ_NO_INSERT: the read is in a stored function that writes.
       return lock_type == TL_READ_NO_INSERT ||
              (level == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN));
   }
 }
 
-// ALTER may copy the table, or build indexes from what is committed.
+// Whether the statement may copy the table, or build indexes from its committed rows.
 bool rewrites_table(THD *thd) {
   const enum_sql_command command = thd->lex->sql_command;
   return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX;
@@ -61,8 +62,8 @@ bool rewrites_table(THD *thd) {
 // Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
 THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) noexcept {
   if (lock_type == TL_IGNORE) return to;
-  if (is_sequence()) return to;     // see write_apart(): its row is never locked
-  if (reader_.table().is_past()) {  // it does not change, and its keys are not those of the present
+  if (is_sequence()) return to;     // the row of a sequence is never locked: see write_apart()
+  if (reader_.table().is_past()) {  // the past never changes, and its keys are not the present's
     mode()->lock = at::RowLock::kNone;
     mode()->skip_locked = false;
     return to;
@@ -79,7 +80,8 @@ THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type
   return to;
 }
 
-// True, with an error, for a statement that the server would refuse a little later without saying why.
+// Returns true, and raises an error, if the statement can only be logged by rows but binlog_format is
+// STATEMENT. The server would refuse the statement a little later without giving the reason.
 bool ha_atoll::needs_row_logging(THD *thd) {
   if ((table_flags() & HA_BINLOG_STMT_CAPABLE) || thd_binlog_format(thd) != BINLOG_FORMAT_STMT ||
       !thd_binlog_filter_ok(thd) || !thd_sqlcom_can_generate_row_events(thd))
@@ -137,15 +139,15 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
   return 0;
 }
 
-// From now on the statement tells `build` of every row that it writes; nullptr: it tells nobody.
+// From now on the statement logs each row change for `build`; nullptr: for no build.
 void ha_atoll::set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build) {
   online_build_ = std::move(build);
   writer_.set_log(online_build_.get());
 }
 
-// Chooses where the statement finds the table: with a snapshot older than the table's move, at its former
-// place. What the transaction changes is stored at the present place, so from then on plain reads at that
-// snapshot are refused (RowCursor::begin_reading()).
+// Chooses the place from which the statement reads the table. If the transaction's snapshot is older than the
+// table's move to its own family, that is the former place. But the transaction writes to the present place.
+// So once it has changed the table, plain reads at that snapshot are refused (RowCursor::begin_reading()).
 void ha_atoll::choose_layout() {
   if (newest_layout_) layout_ = std::move(newest_layout_);
   const uint32_t table_id = layout_->def().id;
@@ -157,9 +159,9 @@ void ha_atoll::choose_layout() {
   layout_ = newest_layout_->former();
 }
 
-// HANDLER ... OPEN keeps the table open between statements, without locks: each READ is a consistent read.
+// HANDLER ... OPEN keeps the table open between statements, without locks. Each READ is a consistent read.
 void ha_atoll::init_table_handle_for_HANDLER() {
-  // TEMPORARY tables are not reset() between two READs.
+  // The server does not call reset() for a TEMPORARY table between two READs.
   reader_.begin_again();
   session_ = ah::Session::of(ha_thd(), true);
   session_->enter_statement();
@@ -168,8 +170,8 @@ void ha_atoll::init_table_handle_for_HANDLER() {
   choose_layout();
 }
 
-// For a table of the past: refuses an ALTER, which would change it, and marks the statement unsafe to be
-// logged as text, because a replica does not have the table.
+// For a table in a mounted state of the past: refuses an ALTER, which would change the table, and marks every
+// other statement as unsafe for statement-based logging, because a replica does not have the table.
 int ha_atoll::check_past(THD *thd) {
   if (!reader_.table().is_past()) return 0;
   if (rewrites_table(thd)) return fail(ah::past_is_read_only());
@@ -182,12 +184,12 @@ int ha_atoll::check_writable() {
   if (reader_.table().is_past()) return fail(ah::past_is_read_only());
   if (opt_readonly && !(ha_thd()->security_ctx->master_access & PRIV_IGNORE_READ_ONLY) &&
       !ha_thd()->slave_thread)
-    return 0;                                        // the server refuses by itself
-  const Status status = atoll::engine::may_write();  // fenced, or atoll_read_only
+    return 0;                                        // the server itself refuses the write
+  const Status status = atoll::engine::may_write();  // an error if fenced, or with atoll_read_only
   return status.ok() ? 0 : fail(status);
 }
 
 void ha_atoll::try_semi_consistent_read(bool yes) noexcept { reader_.locks().allow_semi_consistent(yes); }
 
-// Gives back the lock of the row just read, which did not match.
+// Releases the lock of the row that was read last, because the row did not match.
 void ha_atoll::unlock_row() { reader_.give_back_row(); }

@@ -125,7 +125,8 @@ void Session::set_mark(const lsm::CommitMark &mark) {
   transaction_->set_mark(mark);
 }
 
-// A transaction that wrote nothing to the log has no position.
+// Tells the gate about a successful commit. A transaction that wrote nothing to the log has no position, and
+// is left out.
 void Session::note_commit(const Status &outcome) const {
   if (outcome.ok() && transaction_->commit_position() != 0) engine::running()->gate().note_commit(mark_);
 }
@@ -156,7 +157,7 @@ Status Session::commit(Left *left) {
   return finish(status, left);
 }
 
-// Whatever the outcome, the transaction is over.
+// Ends the transaction, whatever the outcome of its commit is.
 Status Session::finish(const Status &outcome, Left *left) {
   left->position = transaction_->commit_position();
   if (!outcome.ok())

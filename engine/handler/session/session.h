@@ -1,5 +1,5 @@
-// What one connection has in Atoll: its transaction and the state of the running statement. Lives in the
-// THD's engine slot; made at the first use of the engine by the connection.
+// The engine's data of one connection: its transaction and the state of the running statement. The server
+// keeps the object in the THD's slot for this engine. It is made when the connection first uses the engine.
 #pragma once
 
 #include <map>
@@ -33,8 +33,9 @@ class Session {
   explicit Session(THD *thd) : thd_(thd) {}
   ~Session();
 
-  // The session of `thd`; when there is none, one is made if `create`. From now on the calling thread counts
-  // its work for it: every statement comes through here before it reads or writes.
+  // Returns the session of `thd`; makes one if there is none and `create` is true, else returns nullptr. From
+  // now on the work of the calling thread is counted for this session, because every statement calls this
+  // function before it reads or writes.
   static Session *of(THD *thd, bool create);
 
   // The running transaction; begun when there is none.
@@ -45,7 +46,7 @@ class Session {
   void enter_statement();
   // A consistent read begins: takes the snapshot the isolation level asks for.
   void open_read_view();
-  // READ COMMITTED: gives the snapshot back when the statement is over.
+  // Under READ COMMITTED: releases the snapshot at the end of a statement.
   void end_read_view();
   // Sets the statement savepoint before the first write of the statement.
   void before_write();
@@ -53,23 +54,24 @@ class Session {
   // A statement inside a transaction ends.
   void end_statement();
   Status rollback_statement();
-  // The transaction ends. What a commit leaves for the caller to do:
+  // The functions below end the transaction. Left is what commit() leaves for its caller to do.
   struct Left {
-    bool sync = false;      // Database::sync_wal()
-    uint64_t position = 0;  // when not 0, what CommitGate::after_commit() waits for
+    bool sync = false;      // call Database::sync_wal()
+    uint64_t position = 0;  // if not 0, pass it to CommitGate::after_commit()
   };
   Status prepare(const std::string &xid);
   void commit_ordered();
-  // Makes the changes visible and releases the locks; what makes them durable is left to the caller.
+  // Makes the changes visible and releases the locks. The caller makes them durable, as *left says.
   Status commit(Left *left);
   void rollback();
-  // Notes that an exception has interrupted a change of the transaction: it can only be ended now.
+  // Notes that an exception has interrupted a change of the transaction, which now can only be ended by
+  // abandon().
   void note_exception() { was_interrupted_ = transaction_ != nullptr; }
   bool was_interrupted() const { return was_interrupted_; }
-  // Ends the transaction after an exception: rolls it back, or leaves a prepared one to the next start. Never
-  // throws.
+  // Ends the transaction after an exception: rolls it back, or, if it is prepared, leaves it to the recovery
+  // at the next start. Never throws.
   void abandon() noexcept;
-  // Gives a prepared (XA) transaction away: it outlives the connection.
+  // Gives a prepared XA transaction to the transaction manager, because it outlives the connection.
   void detach();
 
   size_t set_savepoint();
@@ -80,23 +82,24 @@ class Session {
   // Wakes a lock wait of this session. Any thread.
   void kill();
 
-  // Notes a counter that must be stored with the rows of this transaction.
+  // Notes the next AUTO_INCREMENT value of a table, which the commit must store together with the rows of
+  // this transaction.
   void note_auto_increment(uint32_t table_id, uint64_t next);
 
-  // Remembers that the transaction has logged a change for `build`. The session spoils the build if the
-  // transaction and its log records may end in different ways.
+  // Remembers that the transaction has logged a change for `build`. If the transaction and its log records
+  // may not end in the same way (both committed or both rolled back), the session makes the build fail.
   void note_online_build(const std::shared_ptr<table::OnlineBuild> &build) { online_builds_.insert(build); }
 
-  // The running statement has added rows to the table; negative: removed. A rollback takes them back from the
-  // table's count.
+  // Notes that the running statement has added `rows` rows to the table; negative: removed rows. A rollback
+  // subtracts them from the row count of the table.
   void count_rows(uint32_t table_id, int64_t rows) { row_changes_.add(table_id, rows); }
 
-  // Notes that the transaction may have changed a table that moved by itself after the transaction's
-  // snapshot.
+  // Notes that the transaction may have changed a table that the mover has moved after the transaction's
+  // snapshot was taken.
   void note_change_of_moved(uint32_t table_id) { changed_moved_.insert(table_id); }
   bool has_changed_moved(uint32_t table_id) const { return changed_moved_.contains(table_id); }
 
-  // The budget of the running statement; the copies of all partitions share it.
+  // The memory that the running statement may use for sorting. The copies of all partitions share it.
   std::shared_ptr<lsm::SortBudget> sort_budget();
 
   // The settings of the running statement. Read from the connection once per statement, so a loop over rows
@@ -106,8 +109,8 @@ class Session {
   bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
   Work *work() const { return work_.get(); }
   int open_tables = 0;  // external_lock balance of the running statement
-  // The index of the last duplicate. Kept here and not in the handler: a partitioned table may ask another of
-  // its partitions than the one that found it.
+  // The index of the last duplicate. The session holds it and not the handler, because for a partitioned
+  // table the server may ask another partition than the one that found the duplicate.
   unsigned duplicate_index = ~0U;
 
  private:

@@ -1,9 +1,9 @@
 // Handlerton callbacks of transactions: commit, rollback, savepoints, two-phase commit, XA.
 //
-// Two-phase commit (with the binary log, or another engine): prepare() makes the batch durable, then the
-// server orders commits and calls commit_ordered(), which only makes it visible, then commit(), which waits
-// for the bucket when atoll_durability asks so. One-phase: commit() does it all; commit_order.h says how
-// workers of a replica share syncs.
+// Two-phase commit (with the binary log, or another engine): prepare() makes the transaction durable. Then
+// the server puts the commits in order and calls commit_ordered(), which only makes the changes visible. Last
+// it calls commit(), which waits for the bucket if atoll_durability asks for that. In a one-phase commit,
+// commit() does all of this. commit_order.h says how the workers of a replica share syncs.
 #include "handler/server.h"
 
 #include <log.h>
@@ -37,7 +37,7 @@ constexpr int kXaOk = 0;
 constexpr int kXaResourceManagerError = -3;
 constexpr int kXaUnknownXid = -4;
 
-// A statement inside a transaction ends, as opposed to the transaction itself.
+// Whether only a statement inside a transaction ends, and not the transaction itself.
 bool is_statement_end(THD *thd, bool all) {
   return !all && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
 }
@@ -50,7 +50,7 @@ std::string xid_bytes(const XID &xid) {
   return bytes;
 }
 
-// Errors: false when the bytes are no XID of ours.
+// Reverses xid_bytes(). Returns false if `bytes` does not come from xid_bytes().
 bool xid_from_bytes(const std::string &bytes, XID *xid) {
   const size_t header = sizeof xid->formatID + 2;
   if (bytes.size() < header) return false;
@@ -69,16 +69,17 @@ Status sync_log(Session::Left *left) {
   return engine::running()->database()->sync_wal();
 }
 
-// Called before anything of the transaction is written: while RocksDB would stop the writer because the
-// bucket cannot be reached, waits here, where KILL is noticed.
+// Called before the transaction is written. While the bucket cannot be reached, RocksDB may hold writers
+// back, and KILL cannot end that wait. So the transaction waits in this function first, where KILL can end
+// the wait.
 Status wait_for_room(Session *session) {
   txn::Transaction *transaction = session->transaction();
   if (transaction->is_prepared() || !transaction->has_writes(lsm::Side::kMain)) return Status::Ok();
   return engine::running()->gate().before_commit(transaction->is_spilled());
 }
 
-// Reports a commit or prepare that has written nothing: the client gets the error of a killed query, or else
-// the reason.
+// Reports a commit or prepare that failed before it wrote anything. The client gets the error of a killed
+// query if KILL has ended the wait, else the reason.
 int refuse(THD *thd, const Status &status) {
   report(thd, status);
   if (status.code() == Code::kInterrupted)
@@ -103,10 +104,10 @@ int commit(handlerton *, THD *thd, bool all) {
   Status status = session->commit(&left);
   const bool may_wake_before_sync = next_commits_are_ours(thd) && !TwoPhaseCommit::is_under_way();
   if (status.ok() && !may_wake_before_sync) status = sync_log(&left);
-  // Wakes the replica's worker whose commit waits for this one. It may go on once this commit is visible and
-  // has released its locks; if it went on earlier, its own commit could become visible first. After that, all
-  // such workers wait for disk and bucket together. After a failure, the server itself informs the waiting
-  // workers; if the sync fails, no later commit succeeds.
+  // Wakes the replica's worker whose commit waits for this one. That worker may go on once this commit is
+  // visible and has released its locks. If the worker went on earlier, its commit could become visible before
+  // this one. From here on, all such workers wait for the disk and the bucket at the same time. After a
+  // failure, the server itself informs the waiting workers; if the sync fails, no later commit succeeds.
   if (status.ok()) thd_wakeup_subsequent_commits(thd, 0);
   if (status.ok()) status = sync_log(&left);
   if (status.ok() && left.position != 0) status = engine::running()->gate().after_commit(left.position);
@@ -116,7 +117,8 @@ int commit(handlerton *, THD *thd, bool all) {
   return 1;
 }
 
-// The transaction ends with its commit, whatever interrupts that: the server asks no more about it.
+// Called when commit() throws. The transaction must end here, because after a commit the server does not ask
+// the engine about it again.
 int commit_is_interrupted(const Status &status) noexcept {
   if (Session *session = Session::of(current_thd, false)) session->abandon();
   (void)fails_by_code(status);
@@ -152,7 +154,7 @@ int prepare(handlerton *, THD *thd, bool all) {
   }
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  // The files of a spilled transaction are on this machine only, while XA COMMIT may come on another one.
+  // The files of a spilled transaction are only on this machine, but XA COMMIT may come on another machine.
   Status status;
   if (session->transaction()->is_spilled() && xid.get_my_xid() == 0)
     status = Status(
@@ -169,7 +171,7 @@ void commit_ordered(handlerton *, THD *thd, bool) {
   if (Session *session = Session::of(thd, false)) session->commit_ordered();
 }
 
-// The server counts the answers, so it gets one in any case.
+// Answers the request even after an error, because the server counts the answers of the engines.
 void commit_checkpoint_request(void *cookie) {
   const Status status = guarded(
       [] { return engine::running() == nullptr ? Status::Ok() : engine::running()->database()->sync_wal(); });
@@ -177,8 +179,8 @@ void commit_checkpoint_request(void *cookie) {
   commit_checkpoint_notify_ha(cookie);
 }
 
-// True when this server has a record of which two-phase commits were decided: a binary log or a tc.log that
-// was there before this start. Without one it aborts when it finds prepared transactions.
+// True when this server had a record of decided two-phase commits before this start: a binary log or a
+// tc.log. Without such a record the server aborts when it finds prepared transactions.
 bool coordinator_log_existed = false;
 
 bool has_bytes(const char *path) {
@@ -186,9 +188,10 @@ bool has_bytes(const char *path) {
   return path != nullptr && *path != '\0' && stat(path, &about) == 0 && about.st_size > 0;
 }
 
-// The database was rebuilt from the bucket on a server that knows nothing of its history. Transactions
-// prepared by the lost server's own two-phase commit were never acknowledged when their commit record is not
-// in the bucket: they end here. XA transactions of users stay for XA RECOVER.
+// Acts only if the database was restored from the bucket and this server had no binary log and no tc.log
+// before its start. Then it rolls back the transactions that the lost server's own two-phase commit had
+// prepared: without a commit record in the bucket, none of them was promised to survive. XA transactions of
+// users stay for XA RECOVER.
 void roll_back_undecided() {
   engine::Engine *running = engine::running();
   if (!running->was_restored() || coordinator_log_existed) return;
@@ -208,7 +211,8 @@ void roll_back_undecided() {
                 "but not committed in the bucket; none of them was promised to be there");
 }
 
-// Called repeatedly until it returns less than `length`: each call starts after what the former returned.
+// The server calls this until it returns fewer than `length` XIDs. Each call continues after the last XID of
+// the call before.
 int recover(handlerton *, XID *xids, uint length) {
   static size_t cursor = 0;
   static bool first_call = true;
@@ -223,8 +227,9 @@ int recover(handlerton *, XID *xids, uint length) {
   return static_cast<int>(count);
 }
 
-// At start nobody waits for an answer: what recovery commits was acknowledged by the former process, if at
-// all, and the first commit of this one waits until the bucket has it.
+// While the server starts, no client waits for these commits, so this function does not wait for the bucket.
+// If such a commit was acknowledged at all, it was by the former process. The first commit of this process
+// waits until the bucket has them.
 Status after_commit_by_xid(uint64_t position) {
   if (mysqld_server_started) return engine::running()->gate().after_commit(position);
   engine::running()->note_recovered();
@@ -274,8 +279,8 @@ bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
          session->transaction()->lock_owner()->locks_held() == 0;
 }
 
-// RELEASE SAVEPOINT takes all later ones with it. SAVEPOINT with a name in use releases the older one of this
-// name, and those set in between stay.
+// RELEASE SAVEPOINT also releases all later savepoints. SAVEPOINT with a name that is in use releases only
+// the older savepoint of this name; the savepoints that were set after it stay.
 int savepoint_release(handlerton *, THD *thd, void *slot) {
   Session *session = Session::of(thd, false);
   if (session == nullptr) return 0;
@@ -287,8 +292,9 @@ int savepoint_release(handlerton *, THD *thd, void *slot) {
   return 0;
 }
 
-// The server asks every engine for a snapshot, also when the session uses none of its tables: one warning is
-// enough. There may be other warnings, of the statement before.
+// Whether another engine has given this warning already, because one warning is enough. The server asks every
+// engine for a snapshot, even if the session uses none of its tables. The list may also have other warnings,
+// of the statement before.
 bool was_warned_of_snapshot(THD *thd) {
   Diagnostics_area::Sql_condition_iterator warnings = thd->get_stmt_da()->sql_conditions();
   while (const Sql_condition *warning = warnings++)
@@ -362,8 +368,8 @@ void watch_lock_waits(txn::LockTable *locks) {
     THD *waiting = static_cast<THD *>(waiter->user());
     if (waiting != nullptr && holder != nullptr) thd_rpl_deadlock_check(waiting, static_cast<THD *>(holder));
   });
-  // A replica gives up after slave_transaction_retries deadlocks of one transaction. The first of those that
-  // wait for their commit must not be the victim again and again because it has few locks.
+  // A replica stops after slave_transaction_retries deadlocks of one transaction. So the worker that must
+  // commit first must not be chosen as the victim again and again because it has few locks.
   locks->set_victim_preference([](void *user, void *other) {
     return thd_deadlock_victim_preference(static_cast<THD *>(user), static_cast<THD *>(other));
   });

@@ -1,12 +1,13 @@
-// XIDs as the transactions below the handler know them.
+// The text form of XIDs, which the layers below the handler know as bytes.
 #pragma once
 
 #include <string>
 
 namespace atoll::handler {
 
-// As XA statements take it: 'gtrid','bqual',format; what is not readable in hexadecimal. An XID of the
-// server's own two-phase commit has no such form and gives its bytes.
+// Returns the XID in the form that XA statements take: 'gtrid','bqual',format. A part that has unprintable
+// characters is in hexadecimal, as in an XID of the server's own two-phase commit; so are bytes that are no
+// XID.
 std::string xid_text(const std::string &bytes);
 
 }  // namespace atoll::handler

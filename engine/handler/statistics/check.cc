@@ -17,7 +17,7 @@ namespace at = atoll::table;
 
 namespace {
 
-// What to tell the user of a CHECK that could not be finished.
+// The message to the user about a CHECK that could not be finished.
 std::string explained(const Status &status) {
   if (status.code() == Code::kInterrupted) return "CHECK TABLE was interrupted";
   const std::string message = status.message();
@@ -37,7 +37,7 @@ class ServerCheck final : public at::CheckView {
   }
   bool is_killed() const override { return atoll::is_statement_killed(thd_); }
 
-  // The row's key as the message about a duplicate shows it.
+  // Returns the row's primary key in the form that the message about a duplicate uses.
   std::string row_text(std::string_view primary_key) override {
     if (table_.s->primary_key == MAX_KEY)
       return "number " + std::to_string(ah::hidden_id_of(primary_key.substr(atoll::codec::kKeyStartLength)));
@@ -52,7 +52,8 @@ class ServerCheck final : public at::CheckView {
     push_warning(thd_, Sql_condition::WARN_LEVEL_ERROR, ER_NOT_KEYFILE, ("ATOLL: " + text).c_str());
   }
 
-  // Some expressions say other things under other settings: entries then differ from rows without damage.
+  // Some expressions have another result under other settings. Entries then differ from their rows although
+  // nothing is damaged.
   void explain_difference(size_t index) override {
     if (!ah::indexes_virtual_column(&table_, index)) return;
     const std::string text =
@@ -78,7 +79,8 @@ class ServerCheck final : public at::CheckView {
 
  private:
   std::string place(const std::string &index) const {
-    // The name comes from the server: in a mount of the past, the definition names the schema of the present.
+    // Takes the name from the server and not from the definition: in a mount of the past, the definition
+    // names the schema of the present.
     const std::string table = "table " + ah::shown_table(thd_, table_.s);
     return index.empty() ? table : table + ", index " + index;
   }

@@ -15,15 +15,16 @@
 namespace atoll::handler {
 namespace {
 
-// Entries per index when sampled in the background: some 50 ms of reading. Indexes up to this size, which may
-// be in memory only, where they cannot be cut evenly, are read whole.
+// How many entries of each index a background sample reads, which takes some 50 ms. An index of at most this
+// size is read as a whole: it may be only in memory, and an index in memory cannot be cut into even parts.
 constexpr uint64_t kBackgroundEntries = 100000;
-// Changes that do not matter to any plan.
+// So few changed rows change no plan, whatever the size of the table.
 constexpr int64_t kChangesMin = 16;
 
-// The wait before a table is sampled again. Rows that are not committed count as changes, but a sample does
-// not see them: each time the background finds what it found before, it waits twice as long, so that a long
-// transaction does not have it read one table every second and no other.
+// How long the background thread waits before it samples a table again. Rows that are not committed count as
+// changes, but a sample does not see them. So each time a sample finds the same as the one before, the thread
+// waits twice as long. Otherwise, during a long transaction, it would sample the same table every second and
+// no other table.
 class Pause {
  public:
   bool is_over() const { return Clock::now() >= end_; }
@@ -50,7 +51,7 @@ OpenShares &open_shares() {
   return instance;
 }
 
-// Rows that came or went since `share` was sampled; 0: not worth sampling.
+// How many rows were added or removed since `share` was sampled; 0: too few to sample it again.
 int64_t changes_of(const Share &share) {
   const int64_t rows = share.rows;
   if (rows < 0) return 0;
@@ -79,7 +80,8 @@ std::shared_ptr<const Layout> most_changed(int64_t *rows) {
   return most->layout();
 }
 
-// A table whose definition changed meanwhile has another layout now: it is sampled again instead.
+// Stores the sample in the share that has this layout. If the table's definition has changed meanwhile, its
+// share has another layout, and the table is sampled again.
 void note_sampled(const Layout &layout, const table::TableStatistics &statistics) {
   OpenShares &open = open_shares();
   const MutexLock lock(open.mutex);
@@ -141,10 +143,10 @@ Status refresh_statistics(const std::function<bool()> &is_cancelled) {
   table::TableStatistics statistics;
   const Status status =
       table::sample(*layout, engine::running()->database(), kBackgroundEntries, is_cancelled, &statistics);
-  if (status.code() == Code::kInterrupted) return Status::Ok();  // the server stops
+  if (status.code() == Code::kInterrupted) return Status::Ok();  // the server shuts down
   ATOLL_RETURN_IF_ERROR(status);
-  // The running count has rows that are not committed, which no sample sees: then the table must be sampled
-  // again, also when its share goes and it is opened anew.
+  // `rows` counts rows that are not committed, but a sample does not see them. The two numbers then differ,
+  // so that the table is sampled again later, even after it was closed and opened again.
   statistics.sampled_rows = statistics.rows >= 0 ? statistics.rows : rows;
   statistics.rows = rows;
   note_sampled(*layout, statistics);

@@ -1,5 +1,5 @@
-// The tables that are open, and their statistics: sampled by ANALYZE, and in the background when a table has
-// changed much, so that plans are good without it. The catalog stores them.
+// The open tables and their statistics. ANALYZE samples a table. A background thread samples a table that has
+// changed much, so that plans are good without ANALYZE. The catalog stores the statistics.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ class Share;
 
 // Shares register themselves, for refresh_statistics() and layout_of_open_table().
 void register_share(Share *share);
-// Keeps the number of rows of a share that goes, for the table's next share. The catalog writes it with its
-// other statistics.
+// Stores the number of rows of a share that is being destroyed, for the next share of the table. The catalog
+// writes it to disk later, with its other statistics.
 void keep_rows(const Layout &layout, int64_t rows);
 void unregister_share(Share *share);
 
-// Takes rows that were rolled back from the counts of the tables that are open. (The count of a table that
-// was closed meanwhile keeps them until the next ANALYZE.)
+// Subtracts rows that were rolled back from the row counts of the open tables. The count of a table that was
+// closed meanwhile stays wrong until the next ANALYZE.
 void take_back_rows(const table::RowChanges::Counts &undone);
 
 // The layout of an open table; nullptr: no connection has the table open.

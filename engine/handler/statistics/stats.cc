@@ -16,7 +16,7 @@ void ha_atoll::load_statistics() {
     return;
   }
   atoll::table::TableStatistics known;
-  const bool is_past = reader_.table().is_past();  // what is kept is of the present
+  const bool is_past = reader_.table().is_past();  // stored statistics are those of the present table
   if (is_past ||
       !atoll::table::decode(atoll::engine::running()->catalog()->statistics(layout_->def().id), &known))
     known = {};
@@ -29,7 +29,7 @@ void ha_atoll::load_statistics() {
   share_->rows = known.rows;
 }
 
-// The bytes of key and row in a table with one small column.
+// The least bytes that a key and its row take: in a table with one small column.
 constexpr ulonglong kRowBytesMin = 20;
 
 int ha_atoll::info(uint flag) {
@@ -37,11 +37,11 @@ int ha_atoll::info(uint flag) {
   if (share_ == nullptr) return 0;
   if (flag & HA_STATUS_VARIABLE) {
     stats.records = static_cast<ha_rows>(std::max<int64_t>(share_->rows, 0));
-    // Zero rows would be taken for a fact by the optimizer; the count is an estimate.
+    // The count is an estimate, but the optimizer would take 0 rows for a fact.
     if (stats.records == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
     atoll::lsm::Figures *figures = atoll::engine::running()->database();
     if (!(flag & HA_STATUS_NO_LOCK) || stats.data_file_length == 0) {
-      // Less than a block may be estimated as nothing.
+      // The estimate may be 0 for data that is smaller than a block.
       stats.data_file_length = std::max<ulonglong>(atoll::table::stored_bytes_of_rows(figures, *layout_),
                                                    stats.records * kRowBytesMin);
       stats.index_file_length = 0;
@@ -55,7 +55,7 @@ int ha_atoll::info(uint flag) {
     stats.mean_rec_length = stats.records ? static_cast<ulong>(stats.data_file_length / stats.records) : 0;
     stats.check_time = 0;
   }
-  // The background may have sampled the table since this handler was opened.
+  // The background thread may have sampled the table since this handler was opened.
   if (flag & HA_STATUS_CONST || statistics_version_ != share_->statistics_version) set_records_per_key();
   if (flag & HA_STATUS_CONST) {
     stats.max_data_file_length = LONGLONG_MAX;
@@ -66,14 +66,16 @@ int ha_atoll::info(uint flag) {
   return 0;
 }
 
-// The server weighs index lookups too dear against scans. InnoDB makes up for that by telling half of the
-// rows per value; the optimizer's constants have grown around it, so Atoll does the same.
+// The optimizer takes index lookups for more expensive than they are, compared with scans. InnoDB makes up
+// for that by reporting half of the rows per value. The optimizer's constants have been tuned with that, so
+// Atoll reports half, too.
 constexpr uint64_t kLookupFavour = 2;
 
 namespace {
 
-// Where the statistics have the first `part + 1` parts of an index. The server appends the primary key's
-// columns that the index lacks, entries have all of them.
+// Returns the position in the statistics of the value for the first `part + 1` parts of an index. The server
+// extends an index only by the primary key columns that the index lacks, but entries, and so the statistics,
+// have all of them.
 size_t sampled_part(const TABLE &table, const ah::IndexLayout &index, const KEY &key, uint part) {
   if (part < key.user_defined_key_parts) return part;
   const KEY &primary = table.key_info[table.s->primary_key];
@@ -102,7 +104,7 @@ void ha_atoll::set_records_per_key() {
         value = 1;
       else if (is_known)
         value = known[i][sampled] / kLookupFavour;
-      else  // unknown: each part narrows tenfold, starting at a hundredth of the table
+      else  // unknown: the first part leaves a hundredth of the rows, each further part an eighth of that
         value = rows / 100 >> (3 * part);
       key.rec_per_key[part] = static_cast<ulong>(std::max<uint64_t>(value, 1));
     }

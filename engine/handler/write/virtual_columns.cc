@@ -55,8 +55,8 @@ void compute_virtual_columns_of(TABLE *table, uchar *record, size_t first, size_
   swap_virtual_text(table);
 }
 
-// record[0] comes last: a virtual text is computed into the buffer of its field, where the text of record[0]
-// may stand.
+// Computes record[0] last, because each virtual text is computed into the buffer of its field, which may hold
+// the text of record[0].
 void compute_virtual_text(TABLE *table, const uchar *record, const uchar *other) {
   const size_t indexes = table->s->keys;
   for (const uchar *row : {record, other}) {

@@ -1,5 +1,5 @@
-// Virtual columns of indexes. The server computes them only in some of its operations; an index entry always
-// needs their values, from the right row.
+// Computes the virtual columns of indexes. The server computes virtual columns only in some of its
+// operations, but an index entry always needs their values, computed from its own row.
 //
 // A column is computed in record[0]. The text of a column is not in the record but in a buffer of its field.
 // A field has two such buffers: `value` for record[0], and `read_value` for a row in another record.
@@ -16,7 +16,7 @@ bool indexes_virtual_text(const TABLE *table);
 
 // Computes the virtual columns of an index in record[0].
 void compute_virtual_columns(TABLE *table, size_t index);
-// Computes those of a row that is not in record[0], for the indexes [first, end).
+// Computes the virtual columns of the indexes [first, end) for a row that is not in record[0].
 void compute_virtual_columns_of(TABLE *table, uchar *record, size_t first, size_t end);
 // Computes the virtual text of both rows of a change again, because in some operations (REPLACE, system
 // versioning) the server lets the next computation overwrite the text of the row in record[1]. `other`:

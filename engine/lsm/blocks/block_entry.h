@@ -10,16 +10,16 @@
 namespace atoll::lsm {
 
 struct BlockEntry {
-  const char *start;    // its lengths
-  size_t shared_bytes;  // of the key, as in the entry before
-  size_t prefix_bytes;  // lengths and key bytes
-  size_t key_bytes;     // those that are not shared; the end of the prefix
+  const char *start;    // where the three lengths begin
+  size_t shared_bytes;  // how many bytes the key shares with the key before; they are not stored
+  size_t prefix_bytes;  // size of the lengths and the stored key bytes
+  size_t key_bytes;     // number of stored key bytes; they follow the lengths
   size_t value_bytes;
   const char *value() const { return start + prefix_bytes; }
 };
 
-// Reads the three lengths at `start`. The lengths and the key bytes must lie within `available` bytes; the
-// value may lie elsewhere. Returns false if they do not.
+// Reads the three lengths of the entry at `start`. Returns false if the lengths and the stored key bytes do
+// not fit in `available` bytes, or if the value is 4 GiB or longer. The value itself may lie elsewhere.
 inline bool read_entry(const char *start, size_t available, BlockEntry *entry) {
   const auto *bytes = reinterpret_cast<const uint8_t *>(start);
   uint64_t shared_bytes;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint64_t kHighBits = 0x8080808080808080;
 
-// Eight sums or differences at a time; no bit is carried from one byte to the next.
+// Add the eight bytes of `b` to those of `a`, or subtract them, each byte for itself: nothing is carried from
+// one byte to the next.
 uint64_t sums(uint64_t a, uint64_t b) {
   return ((a & ~kHighBits) + (b & ~kHighBits)) ^ ((a ^ b) & kHighBits);
 }
@@ -19,8 +20,7 @@ uint64_t differences(uint64_t a, uint64_t b) {
   return ((a | kHighBits) - (b & ~kHighBits)) ^ ((a ^ ~b) & kHighBits);
 }
 
-// Calls eight(a, b) for each eight bytes of `to` and `other`, and for the rest, and puts the results into
-// `to`.
+// Replaces the bytes of `to` by eight(to, other): eight bytes at a time, and the last bytes one by one.
 template <typename Eight>
 void combine(char *to, const char *other, size_t length, Eight eight) {
   for (; length >= sizeof(uint64_t); length -= sizeof(uint64_t)) {
@@ -32,11 +32,12 @@ void combine(char *to, const char *other, size_t length, Eight eight) {
     *to = static_cast<char>(eight(static_cast<uint8_t>(*to), static_cast<uint8_t>(*other)));
 }
 
-// The key of the last entry. The next entry stores only how its key differs from it.
+// The key of the entry that was read last. The next entry stores only the bytes behind the prefix that its
+// key shares with this key.
 class LastKey {
  public:
-  // Finds the bytes of the last key that an entry's own key bytes replace. False if the entry shares more
-  // bytes than the last key has.
+  // Sets *old to the last key's bytes behind the shared prefix: the next entry's stored key bytes replace
+  // them. Returns false if the next entry shares more bytes than the last key has.
   bool find(size_t shared_bytes, std::string_view *old) const {
     if (shared_bytes > key_.size()) return false;
     *old = std::string_view(key_).substr(shared_bytes);
@@ -51,8 +52,9 @@ class LastKey {
   std::string key_;
 };
 
-// Combines each key and value in `heads` with those of the entry before. It reads the plain bytes of that
-// entry from `plain`, which may be `heads` itself if combining turns differences into plain bytes.
+// Combines each key and value in `heads` with the key and value of the entry before. The plain bytes of the
+// entry before are read from `plain`. This may be `heads` itself if combining turns differences into plain
+// bytes, because the entry before is then plain already.
 template <typename Eight>
 bool combine_entries(char *heads, const char *plain, size_t entries_bytes, uint32_t head_bytes, Eight eight) {
   LastKey last_key;

@@ -17,7 +17,7 @@ constexpr uint32_t kOtherFormMask = 0x90000000;
 constexpr size_t kCountBytes = sizeof(uint32_t);
 constexpr size_t kRestartBytes = sizeof(uint32_t);
 
-// The entries of a block and what stands behind them.
+// The three parts of a block: the entries, the restart array, and the last 4 bytes (restart count and flags).
 struct BlockParts {
   std::string_view entries;
   std::string_view restarts;
@@ -36,7 +36,7 @@ bool find_parts(std::string_view block, BlockParts *parts) {
   return true;
 }
 
-// Calls each(entry); false if the bytes are not whole entries.
+// Calls each(entry) for every entry. Returns false if the last entry is cut off or a length is damaged.
 template <typename Each>
 bool for_each_entry(std::string_view entries, Each each) {
   const char *position = entries.data();
@@ -51,7 +51,8 @@ bool for_each_entry(std::string_view entries, Each each) {
   return true;
 }
 
-// Finds out whether restart points stand at every n-th entry, so that they need not be stored.
+// Finds out whether the restart points stand at every n-th entry, so that the restart array need not be
+// stored.
 class RestartPattern {
  public:
   explicit RestartPattern(std::string_view restarts) : restarts_(restarts) {}
@@ -67,7 +68,7 @@ class RestartPattern {
     ++entries_;
   }
 
-  // The number of entries from one restart point to the next; 0: there is no pattern.
+  // The number of entries from one restart point to the next; 0: the restart points follow no pattern.
   uint32_t interval() const {
     if (!regular_ || next_ == 0 || next_ != count()) return 0;
     return interval_ != 0 ? interval_ : entries_;
@@ -86,7 +87,8 @@ class RestartPattern {
   bool regular_ = true;
 };
 
-// How many bytes `heads` has behind the heads of entries.
+// Returns how many bytes the stream of heads has behind the heads of entries: the block's last 4 bytes, and
+// the restart array if it is stored.
 size_t bytes_behind_entries(uint32_t restart_interval, uint32_t restart_count) {
   return kCountBytes + (restart_interval != 0 ? 0 : size_t{restart_count} * kRestartBytes);
 }
@@ -164,7 +166,7 @@ bool join_block(std::string_view heads, uint32_t head_bytes, uint32_t restart_in
   char *const restarts = block + tails_at + tails_bytes;
   const char *head = heads.data();
   const char *const heads_end = head + tails_at;
-  const char *tail = block + tails_at;  // never behind `out`: what is still to come of heads lies between
+  const char *tail = block + tails_at;  // always at or behind `out`, so that no tail is overwritten
   char *out = block;
   uint32_t restart = 0;
   for (uint32_t until_restart = 0; head < heads_end;) {

@@ -1,11 +1,11 @@
-// Splits a data block of RocksDB into two streams that compress better apart. Pure: no RocksDB, no
-// compression.
+// Splits a data block of RocksDB into two streams that compress better apart. The code here only moves bytes:
+// it calls no RocksDB and does not compress.
 //
 // In each row of a block, bytes that hardly change (lengths, key bytes, a row's fixed columns) stand beside
 // text. Because of these few bytes, an entropy coder gives each byte of the text a longer code: 3 such bytes
-// make a row of 33 random letters and digits 3 bytes longer. So each entry is cut in two: the heads (lengths,
-// key bytes and the first `head_bytes` bytes of the value) make one stream, and the tails (the rest of each
-// value) make the other. See table FMT-S1 of docs/internals/formats-rows.md.
+// make a row of 33 random letters and digits 3 bytes longer. So each entry is cut in two. The heads (lengths,
+// key bytes and the first `head_bytes` bytes of the value) make one stream. The tails (the remaining bytes of
+// each value) make the other stream. See table FMT-S1 of docs/internals/formats-rows.md.
 #pragma once
 
 #include <cstddef>
@@ -20,27 +20,27 @@ namespace atoll::lsm {
 struct BlockStreams {
   std::string heads;
   std::string tails;
-  size_t entries_bytes = 0;       // of `heads`, those of entries
-  uint32_t restart_interval = 0;  // entries between restart points; 0: the restart array ends `heads`
+  size_t entries_bytes = 0;       // how many bytes of `heads` are heads of entries; they come first
+  uint32_t restart_interval = 0;  // entries between restart points; 0: `heads` has the restart array
 };
 
-// Returns how many bytes at the start of the block's values are alike from row to row: up to and including
-// the last byte in which more than half of neighbouring values agree. 0 if there is no such byte, or if the
-// block is not of the form that split_block() takes.
+// Returns how many bytes at the start of the block's values are alike from row to row. The last of these
+// bytes is the last place where more than half of the neighbouring values have the same byte. Returns 0 if
+// there is no such place, or if split_block() does not take blocks of this form.
 uint32_t common_head_bytes(std::string_view block);
 
-// False if `block` is not of RocksDB's plain form (entries with shared key prefixes, restart array,
-// count); such a block is compressed whole.
+// Splits `block` into *streams. Returns false if the block is not of RocksDB's plain form (entries with
+// shared key prefixes, restart array, count). The caller then compresses the block whole.
 bool split_block(std::string_view block, uint32_t head_bytes, BlockStreams *streams);
 
-// Sets *position to where join_block() expects the tails, in bytes from the start of the block. From there
-// join_block() moves tails only towards the start. Returns false if the numbers cannot be those of one block.
+// Sets *position to the offset in the block at which join_block() expects the tails. From there, join_block()
+// moves each tail only towards the start of the block. Returns false if the sizes do not add up to one block.
 bool tails_position(std::string_view heads, uint32_t restart_interval, size_t tails_bytes, size_t block_bytes,
                     size_t *position);
 
-// The reverse of split_block(), in place: `block` holds `block_bytes` bytes, the tails from tails_position()
-// on. False if the streams do not make a block of exactly that size: damage, which the caller reports and
-// does not retry.
+// The reverse of split_block(), in place: `block` has room for `block_bytes` bytes, and the tails are there
+// already, from tails_position() on. Returns false if the streams do not make a block of exactly that size.
+// They are damaged then; the caller reports that and does not retry.
 bool join_block(std::string_view heads, uint32_t head_bytes, uint32_t restart_interval, size_t tails_bytes,
                 char *block, size_t block_bytes);
 

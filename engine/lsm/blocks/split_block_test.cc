@@ -1,7 +1,7 @@
-// Goal:   a block taken apart and put together is the same block, whatever is in it, and no damaged stream is
-//         read or written past its end.
-// Method: blocks written by hand in RocksDB's form, random ones from a printed seed; every cut and thousands
-//         of changed bytes (their harm is seen under AddressSanitizer).
+// Goal:   a block that is split and joined again is the same block, whatever its entries are; a damaged
+//         stream causes no read or write outside of a buffer.
+// Method: blocks written by hand in RocksDB's form, and random ones from a printed seed. The streams are cut
+//         at every length, and thousands of bytes are changed; AddressSanitizer reports bad accesses.
 #include "lsm/blocks/split_block.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct BlockShape {
 
 void append_u32(std::string *to, uint32_t value) { to->append(reinterpret_cast<const char *>(&value), 4); }
 
-// A block of these values under ascending keys of 8 bytes.
+// Makes a block of entries with these values and ascending keys of 8 bytes.
 std::string make_block(const std::vector<std::string> &values, BlockShape shape = {}) {
   std::string block;
   std::vector<uint32_t> restarts{0};
@@ -43,7 +43,7 @@ std::string make_block(const std::vector<std::string> &values, BlockShape shape 
   return block;
 }
 
-// The block that the streams make, or "" if they are refused.
+// The block that the streams make, or "" if tails_position() or join_block() refuses the streams.
 std::string join(const BlockStreams &streams, uint32_t head_bytes, size_t block_bytes) {
   std::string block(block_bytes, '?');
   size_t position;
@@ -67,7 +67,7 @@ std::vector<std::string> random_values(std::mt19937_64 *random) {
   return values;
 }
 
-// Where the heads of entries end in streams.heads.
+// How many bytes the heads of entries take in streams.heads; the restart array and the count follow them.
 size_t entries_bytes(const BlockStreams &streams, size_t block_bytes) {
   size_t position = 0;
   EXPECT_TRUE(
@@ -107,7 +107,8 @@ TEST(SplitBlock, heads_that_count_are_all_the_same_as_differences) {
   const size_t length = entries_bytes(streams, block.size());
   std::string differing;
   ASSERT_TRUE(subtract_heads(streams.heads, length, 7, &differing));
-  // Lengths (shared, own, value), two bytes of a key that goes up by 1, a value's head that goes up by 11.
+  // The differences of an entry: three lengths (shared key bytes, own key bytes, value), two key bytes of a
+  // number that goes up by 1, and the head of a value with a number that goes up by 11.
   const std::string usual("\6\2\13\0\1\0\0\0\13\0\0\0", 12);
   const std::string carried("\6\2\13\0\1\0\0\0\13\1\0\0", 12);
   size_t unusual = 0;
@@ -118,7 +119,7 @@ TEST(SplitBlock, heads_that_count_are_all_the_same_as_differences) {
       ++unusual;
     }
   }
-  EXPECT_EQ(unusual, 1u);  // from 2816 - 11 to 2816, which is 11 * 256
+  EXPECT_EQ(unusual, 1u);  // from 11 * 255 to 11 * 256, a second byte changes
 }
 
 TEST(SplitBlock, heads_that_share_more_than_there_is_are_refused) {
@@ -149,10 +150,10 @@ TEST(SplitBlock, irregular_restart_points_are_stored) {
   EXPECT_EQ(join(streams, 5, block.size()), block);
 }
 
-// RocksDB makes no such block, but one that is handed in comes back unchanged.
+// RocksDB makes no block without restart points, but if split_block() gets one, join_block() restores it.
 TEST(SplitBlock, a_block_without_restart_points_comes_back) {
   std::string block = make_block({"a", "b", "c"}, {.restart_interval = 4});
-  block.resize(block.size() - 2 * sizeof(uint32_t));  // its one restart point and their count
+  block.resize(block.size() - 2 * sizeof(uint32_t));  // cuts off the only restart point and the count
   append_u32(&block, 0);
   BlockStreams streams;
   ASSERT_TRUE(split_block(block, 0, &streams));
@@ -179,7 +180,7 @@ TEST(SplitBlock, head_ends_where_neighbours_stop_to_agree) {
   std::vector<std::string> values;
   for (int i = 0; i < 100; ++i) {
     std::string value("\0\1\0", 3);
-    append_u32(&value, static_cast<uint32_t>(i));  // its lowest byte changes, the three above agree
+    append_u32(&value, static_cast<uint32_t>(i));  // only the lowest of its 4 bytes changes
     value += std::string(1, static_cast<char>('a' + i % 26)) + static_cast<char>('A' + i % 17);
     values.push_back(value);
   }
@@ -206,8 +207,8 @@ TEST(SplitBlock, damaged_streams_are_refused) {
     BlockStreams changed = whole;
     changed.heads[random() % changed.heads.size()] = static_cast<char>(random());
     changed.restart_interval = round % 7 == 0 ? static_cast<uint32_t>(random() % 70) : 16;
-    add_heads(changed.heads.data(), random() % changed.heads.size(), 4);  // nor here
-    const std::string joined = join(changed, 4, block.size());  // another block or none, and no harm
+    add_heads(changed.heads.data(), random() % changed.heads.size(), 4);  // must do no harm either
+    const std::string joined = join(changed, 4, block.size());            // a wrong block or none
     EXPECT_TRUE(joined.empty() || joined.size() == block.size());
   }
 }

@@ -27,43 +27,44 @@ constexpr CompressionType kDifferencesType = rocksdb::kCustomCompression81;
 
 bool is_split(CompressionType type) { return type == kSplitType || type == kDifferencesType; }
 
-// One block in this many is compressed in all forms.
+// Out of this many blocks, one is compressed in all three forms, to find the smallest form.
 constexpr uint32_t kBlocksPerTrial = 16;
-// Blocks of other sizes are not split. In a smaller block the frames of two streams cost more than they save.
-// A larger block is one large value: it has no rows to compare, and up to five more copies of it would be in
-// memory.
+// Only blocks of kBlockBytesMin to kBlockBytesMax bytes are split. In a smaller block, the headers of two
+// streams cost more than splitting saves. A larger block is one large value: it has no rows to compare, and
+// splitting would hold up to five more copies of it in memory.
 constexpr size_t kBlockBytesMin = 1024;
 constexpr size_t kBlockBytesMax = 256 * 1024;
 
 // ---- Writing -------------------------------------------------------------------------------------
 
-// How a block is stored.
+// The form in which a block is stored.
 struct Form {
-  CompressionType type = rocksdb::kNoCompression;  // or one of table FMT-S1
+  CompressionType type = rocksdb::kNoCompression;  // not split; else a type of table FMT-S1
   uint32_t head_bytes = 0;
 };
 
 struct SplitArea : Compressor::WorkingArea {
   Compressor::ManagedWorkingArea inner;
   BlockStreams streams;
-  std::string differences;  // the heads as such
-  std::string compressed;   // room for one stream
-  // The block as table FMT-S1 has it, in two parts.
-  std::string front;  // all before the tails, in one of the forms
-  std::string tails;  // the same in all forms
+  std::string differences;  // the heads as differences (head_differences.h)
+  std::string compressed;   // buffer for one compressed stream
+  // The compressed block in the format of table FMT-S1, in two parts.
+  std::string front;  // everything in front of the tails, in the form that was written last
+  std::string tails;  // the compressed tails, which are the same in all forms
   std::string smallest_front;
 
   size_t split_bytes() const { return front.size() + tails.size(); }
 };
 
-// Writes both parts to `output` and returns the number of bytes. Requires: there is room for them.
+// Writes both parts to `output` and returns the number of bytes. Requires: `output` has room for both.
 size_t put_together(std::string_view front, std::string_view tails, char *output) {
   std::memcpy(output, front.data(), front.size());
   std::memcpy(output + front.size(), tails.data(), tails.size());
   return front.size() + tails.size();
 }
 
-// Compresses the data blocks of one file. When there is no memory, a block is stored as it is.
+// Compresses the data blocks of one table file. When no memory can be allocated for that, a block is stored
+// uncompressed.
 class SplitCompressor final : public Compressor {
  public:
   explicit SplitCompressor(std::unique_ptr<Compressor> inner) : inner_(std::move(inner)) {}
@@ -77,7 +78,7 @@ class SplitCompressor final : public Compressor {
     return std::make_unique<SplitCompressor>(inner_->Clone());
   }
 
-  // When there is no memory, returns no area, and compress() asks for one again.
+  // When no memory can be allocated, returns no area. compress() then tries again to make one for each block.
   ManagedWorkingArea ObtainWorkingArea() override {
     return guarded([&] { return new_area(); }, [](const Status &) { return ManagedWorkingArea(); });
   }
@@ -123,7 +124,7 @@ class SplitCompressor final : public Compressor {
     return inner_->CompressBlock(block, output, output_bytes, type, &split_area->inner);
   }
 
-  // Compresses `block` in all forms, stores the smallest, and chooses its form for the blocks to come.
+  // Compresses `block` in all forms and stores the smallest result. The next blocks are stored in that form.
   rocksdb::Status try_all(Slice block, char *output, size_t *output_bytes, CompressionType *type,
                           SplitArea *area) {
     const size_t room = *output_bytes;
@@ -148,14 +149,16 @@ class SplitCompressor final : public Compressor {
     return whole;
   }
 
-  // Cuts `block` in area->streams and compresses its tails. False if it cannot be split.
+  // Splits `block` into area->streams and compresses the tails. Returns false if split_block() refuses the
+  // block or the tails cannot be compressed.
   bool split(Slice block, uint32_t head_bytes, SplitArea *area) {
     area->tails.clear();
     return split_block(block.ToStringView(), head_bytes, &area->streams) &&
            append_stream(area->streams.tails, area, &area->tails);
   }
 
-  // Writes area->front for a block of `block_bytes` that is split. False if the block cannot have this form.
+  // Writes area->front in the given form, for the block of `block_bytes` bytes that split() has split.
+  // Returns false if the block cannot have this form.
   bool write_front(size_t block_bytes, Form form, SplitArea *area) {
     const BlockStreams &streams = area->streams;
     if (form.type == kDifferencesType &&
@@ -187,10 +190,11 @@ class SplitCompressor final : public Compressor {
 
   const std::unique_ptr<Compressor> inner_;
   std::atomic<uint32_t> blocks_{0};
-  std::atomic<Form> form_{Form{}};  // the smallest of the last trial
+  std::atomic<Form> form_{Form{}};  // the smallest form of the last block that was tried in all forms
 };
 
-// What a file's compressor is made from: data blocks are split, index and other blocks are not.
+// The compressor of one table file. RocksDB asks it for a compressor for each type of block: data blocks get
+// a SplitCompressor; index and other blocks are compressed by RocksDB's own compressor.
 class FileCompressor final : public rocksdb::CompressorWrapper {
  public:
   using CompressorWrapper::CompressorWrapper;
@@ -199,8 +203,8 @@ class FileCompressor final : public rocksdb::CompressorWrapper {
   std::unique_ptr<Compressor> Clone() const override {
     return std::make_unique<FileCompressor>(wrapped_->Clone());
   }
-  // The decompressor of the wrapped compressor cannot read split blocks; when this returns none, RocksDB asks
-  // the manager.
+  // The wrapped compressor's decompressor cannot read split blocks. So this function returns none, and
+  // RocksDB asks the compression manager for a decompressor.
   std::shared_ptr<Decompressor> GetOptimizedDecompressor() const override { return nullptr; }
   std::unique_ptr<Compressor> MaybeCloneSpecialized(rocksdb::CacheEntryRole block_type,
                                                     DictConfigArgs && /*none is used*/) const override {
@@ -222,7 +226,7 @@ struct StoredStream {
   Slice bytes;
 };
 
-// What follows the size in a block of the form of table FMT-S1.
+// The fields of a stored block behind the field with its size (table FMT-S1).
 struct StoredBlock {
   uint64_t head_bytes = 0;
   uint64_t restart_interval = 0;
@@ -267,8 +271,8 @@ class SplitDecompressor final : public rocksdb::DecompressorWrapper {
     return rocksdb::Status::OK();
   }
 
-  // A compaction reads blocks, too. RocksDB repeats it after a lack of memory, because that status is
-  // retryable. After any other failure RocksDB takes no writes until it is opened again.
+  // Compactions call this too. If no memory can be allocated, the status is retryable, so RocksDB repeats the
+  // compaction. After a status that is not retryable, RocksDB accepts no writes until it is opened again.
   rocksdb::Status DecompressBlock(const Args &args, char *output) override {
     return guarded([&] { return decompress(args, output); }, cloudfs::io_status_of_exception);
   }
@@ -331,8 +335,8 @@ class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper 
         decompressor_(std::make_shared<SplitDecompressor>(wrapped_->GetDecompressor())) {}
 
   const char *Name() const override { return "AtollSplitManager"; }
-  // This name is stored in every table file, with the types of its blocks. A file with other types is not
-  // opened.
+  // RocksDB stores this name in every table file, with the compression types of the file's blocks. RocksDB
+  // does not open a file with a type for which GetDecompressorForTypes() has no decompressor.
   const char *CompatibilityName() const override { return "AtollSplit1"; }
   std::string CompressionTypeToString(CompressionType type) const override {
     return is_split(type) ? "Split" : wrapped_->CompressionTypeToString(type);
@@ -361,7 +365,8 @@ class SplitCompressionManager final : public rocksdb::CompressionManagerWrapper 
   static std::unique_ptr<Compressor> for_file(std::unique_ptr<Compressor> inner, CompressionType type) {
     const bool has_entropy_coder = type == rocksdb::kZSTD || type == rocksdb::kZlibCompression;
     if (!inner || !has_entropy_coder) return inner;
-    // If there is an exception, it is thrown before `inner` is moved.
+    // make_unique() allocates memory before it moves `inner`. So after an exception `inner` is still there,
+    // and the file is compressed without splitting.
     return guarded(
         [&]() -> std::unique_ptr<Compressor> { return std::make_unique<FileCompressor>(std::move(inner)); },
         [&](const Status &) { return std::move(inner); });

@@ -1,5 +1,5 @@
-// Goal:   table files with split blocks read back as they were written, are smaller where it was promised,
-//         and files written before by RocksDB's own compression stay readable.
+// Goal:   table files with split blocks read back as they were written, and are smaller where rows have text
+//         or numbers that count up. Files that RocksDB's own compression wrote stay readable.
 // Method: real table files, written and read by RocksDB; rows of known and of random form (seed printed).
 #include "lsm/blocks/split_compression.h"
 
@@ -33,7 +33,7 @@ std::string row_number(uint64_t number) {
   return key;
 }
 
-// Rows like the packed row (table FMT-R1) of an int and a varchar of random letters and digits.
+// Rows in the format of packed rows (table FMT-R1) with an int and a varchar of 33 random letters and digits.
 Rows archive_rows(size_t count, std::mt19937_64 *random) {
   Rows rows;
   for (uint64_t i = 0; i < count; ++i) {
@@ -46,7 +46,8 @@ Rows archive_rows(size_t count, std::mt19937_64 *random) {
   return rows;
 }
 
-// Rows whose keys and values do not count up: their differences compress no better than they do.
+// Rows with random keys, in which no number counts up: the differences between rows compress no better than
+// the rows themselves.
 Rows uncounted_rows(size_t count, std::mt19937_64 *random) {
   constexpr std::array<std::string_view, 3> kStates{"\x01\x80new....", "\x01\x17paid...", "\x02\x55sent..."};
   Rows rows;
@@ -122,7 +123,7 @@ TEST_F(SplitCompressionTest, rows_with_text_get_smaller) {
 
 TEST_F(SplitCompressionTest, numbers_that_count_cost_next_to_nothing) {
   constexpr size_t kCount = 20000;
-  constexpr double kTextBytes = 33 * 5.97 / 8;  // 62 letters and digits
+  constexpr double kTextBytes = 33 * 5.97 / 8;  // 33 random characters of 62: about log2(62) bits each
   const uint64_t table = write(archive_rows(kCount, &random_), options(rocksdb::kZSTD, true));
   EXPECT_LT(static_cast<double>(table), kCount * (kTextBytes + 1));
   Rows index;
@@ -159,7 +160,8 @@ TEST_F(SplitCompressionTest, files_of_the_former_compression_are_read) {
   EXPECT_EQ(read(options(rocksdb::kZSTD, true)), rows);
 }
 
-// RocksDB asks for the types in a file's properties when it opens it.
+// When RocksDB opens a table file, it asks the manager for a decompressor of the types in the file's
+// properties.
 TEST_F(SplitCompressionTest, files_with_later_forms_are_not_opened) {
   const std::shared_ptr<rocksdb::CompressionManager> &manager = split_compression_manager();
   const std::array known{rocksdb::kZSTD, rocksdb::kCustomCompression80, rocksdb::kCustomCompression81};
@@ -174,7 +176,7 @@ TEST_F(SplitCompressionTest, files_with_split_blocks_are_refused_without_it) {
   EXPECT_FALSE(reader.Open(path_).ok());
 }
 
-// A block of the entries of `rows` in RocksDB's form; each entry is a restart point.
+// Makes a block of `rows` in RocksDB's form; each entry is a restart point.
 std::string block_of(const Rows &rows) {
   std::string block;
   std::string restarts;
@@ -226,7 +228,8 @@ TEST_F(SplitCompressionTest, a_block_of_one_large_value_is_compressed_whole) {
   EXPECT_EQ(large.type, rocksdb::kZSTD);
 }
 
-// What a compaction returns decides whether RocksDB repeats it or takes no writes any more.
+// A compaction that fails with a retryable status is repeated by RocksDB; after any other status, RocksDB
+// accepts no writes any more.
 TEST_F(SplitCompressionTest, a_block_that_finds_no_memory_can_be_read_again) {
   for (const Rows &rows : {uncounted_rows(300, &random_), archive_rows(300, &random_)}) {
     const std::string block = block_of(rows);
@@ -248,7 +251,8 @@ TEST_F(SplitCompressionTest, a_block_that_finds_no_memory_can_be_read_again) {
   }
 }
 
-// Block checksums find damage before a block is decompressed; what they let through must still do no harm.
+// Block checksums find nearly all damage before a block is decompressed. Damage that they miss must still
+// cause no bad memory access.
 TEST_F(SplitCompressionTest, damaged_blocks_are_corruption) {
   for (const auto &[rows, type] : {std::pair{uncounted_rows(300, &random_), rocksdb::kCustomCompression80},
                                    std::pair{archive_rows(300, &random_), rocksdb::kCustomCompression81}}) {
@@ -261,7 +265,7 @@ TEST_F(SplitCompressionTest, damaged_blocks_are_corruption) {
     for (int round = 0; round < 3000; ++round) {
       CompressedBlock damaged = whole;
       if (round % 3 == 0) damaged.bytes.resize(random_() % damaged.bytes.size());
-      const size_t reach = round % 2 == 0 ? 16 : damaged.bytes.size();  // its head, or anywhere
+      const size_t reach = round % 2 == 0 ? 16 : damaged.bytes.size();  // damages the start, or any byte
       if (!damaged.bytes.empty())
         damaged.bytes[random_() % std::min(reach, damaged.bytes.size())] ^= 1 + random_() % 255;
       const rocksdb::Status status = decompress(damaged, &output);

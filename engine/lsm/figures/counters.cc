@@ -1,4 +1,4 @@
-// What SHOW STATUS, SHOW ENGINE ATOLL STATUS and INFORMATION_SCHEMA say of the databases.
+// The figures of the databases for SHOW STATUS, SHOW ENGINE ATOLL STATUS and INFORMATION_SCHEMA.
 #include <rocksdb/metadata.h>
 #include <rocksdb/statistics.h>
 
@@ -22,8 +22,8 @@ uint64_t property(rocksdb::DB *db, const std::string &name) {
   return db->GetIntProperty(name, &value) ? value : 0;
 }
 
-// Adds the files and bytes of each level, without a copy of the list of files. RocksDB leaves out levels that
-// are empty.
+// Adds the number of files and bytes of each level. GetMapProperty() is cheaper than
+// GetColumnFamilyMetaData(), which copies the list of files. Its map lacks empty levels; they count as 0.
 void add_levels(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *family,
                 std::vector<std::pair<std::string, uint64_t>> *counters) {
   std::map<std::string, std::string> levels;
@@ -86,7 +86,7 @@ std::vector<TableFile> DatabaseImpl::table_files() {
   std::vector<TableFile> files;
   for (rocksdb::LiveFileMetaData &file : live) {
     const auto family = ids.find(file.column_family_name);
-    if (family == ids.end()) continue;  // dropped
+    if (family == ids.end()) continue;  // the family was dropped
     files.push_back({file.file_number, family->second, file.level, file.num_entries, file.num_deletions,
                      std::move(file.smallestkey), std::move(file.largestkey)});
   }

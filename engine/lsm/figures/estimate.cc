@@ -1,6 +1,7 @@
-// How much lies between two keys, and where to cut a range for parallel scans. Both are asked while a
-// query is planned: they look at file boundaries (in memory) and at the index blocks of the one or two
-// tables a bound falls into, which the query itself needs next.
+// Estimates how much data lies between two keys, and finds the keys at which a range is cut for parallel
+// scans. Both happen while a query is planned, so they read little: the borders of files, which are in
+// memory, and index blocks, mostly of the one or two tables into which a bound of the range falls. The query
+// itself needs these blocks next.
 #include <rocksdb/db.h>
 #include <rocksdb/table_properties.h>
 
@@ -17,22 +18,22 @@ namespace {
 using rocksdb::Range;
 using rocksdb::Slice;
 
-// Ranges below this are counted if their blocks are in memory: an estimate by blocks cannot tell one row
-// from three hundred.
+// Ranges of at most this size are counted if their blocks are in memory, because an estimate by blocks cannot
+// tell one row from three hundred.
 constexpr uint64_t kCountBytesMax = 32 * 1024;
 constexpr uint64_t kCountEntriesMax = 512;
-// Table id and index ordinal, the part of a key that tells one index from another.
+// The length of the table id and the index ordinal, the part of a key that tells one index from another.
 constexpr size_t kIndexPrefixBytes = 6;
 constexpr auto kEntrySizeMaxAge = std::chrono::seconds(60);
 constexpr double kEntryBytesGuess = 40;
-// With at least kFilesPerPiece files for each piece, ranges are cut between files. Otherwise kKeysPerPiece
-// keys are tried for each piece.
+// A range with at least kFilesPerPiece files for each piece is cut at the borders of files. In another range,
+// about kKeysPerPiece keys are tried for each piece.
 constexpr size_t kFilesPerPiece = 4;
 constexpr size_t kKeysPerPiece = 6;
 constexpr size_t kKeysPerFileMax = 256;
 constexpr size_t kKeysPerGap = 16;
 constexpr int kRefinements = 4;
-constexpr uint64_t kGapBytesMin = 16 * 1024;  // one block: sizes are no finer than that
+constexpr uint64_t kGapBytesMin = 16 * 1024;  // one block: RocksDB's estimates of sizes are no finer
 
 Slice slice(std::string_view text) { return Slice(text.data(), text.size()); }
 std::string_view view(const Slice &text) { return {text.data(), text.size()}; }
@@ -49,8 +50,8 @@ uint64_t file_bytes(rocksdb::DB *db, Family *family, const Range &range) {
 
 // ---- cutting ---------------------------------------------------------------------------------------
 
-// Appends to `keys` up to `count` keys strictly between `low` and `high`, evenly spaced as numbers of 8
-// bytes.
+// Appends to `keys` up to `count` keys strictly between `low` and `high`. The 8 bytes behind the prefix that
+// `low` and `high` share are taken as numbers, and the keys are evenly spaced between these numbers.
 void interpolate(std::string_view low, std::string_view high, size_t count, std::vector<std::string> *keys) {
   const size_t shared = static_cast<size_t>(
       std::mismatch(low.begin(), low.end(), high.begin(), high.end()).first - low.begin());
@@ -76,7 +77,8 @@ void sort_unique(std::vector<std::string> *keys) {
   keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
 }
 
-// Bytes between neighbours of begin, keys..., end.
+// Returns the estimated bytes of each gap: from `begin` to the first key, between neighbouring keys, and from
+// the last key to `end`.
 std::vector<uint64_t> gap_bytes(rocksdb::DB *db, Family *family, std::string_view begin, std::string_view end,
                                 const std::vector<std::string> &keys) {
   std::vector<Range> ranges;
@@ -95,13 +97,13 @@ std::vector<uint64_t> gap_bytes(rocksdb::DB *db, Family *family, std::string_vie
   return sizes;
 }
 
-// The part of one table inside a range.
+// The keys of one table file inside a range; `bytes` is the size of the whole file.
 struct FilePart {
   std::string low, high;
   uint64_t bytes = 0;
 };
 
-// The parts of the family's tables inside [begin, end), in the order of their ends.
+// Returns the parts of the family's table files that lie inside [begin, end), sorted by their last keys.
 std::vector<FilePart> parts_in(rocksdb::DB *db, Family *family, std::string_view begin,
                                std::string_view end) {
   rocksdb::ColumnFamilyMetaData files;
@@ -118,7 +120,8 @@ std::vector<FilePart> parts_in(rocksdb::DB *db, Family *family, std::string_view
   return parts;
 }
 
-// Borders of the files inside (begin, end), and `per_file` keys inside each.
+// Returns keys at which the range may be cut: the first and last keys of the files inside (begin, end), and
+// up to `per_file` keys inside each file.
 std::vector<std::string> candidates(const std::vector<FilePart> &files, std::string_view begin,
                                     std::string_view end, size_t per_file) {
   std::vector<std::string> keys;
@@ -132,7 +135,8 @@ std::vector<std::string> candidates(const std::vector<FilePart> &files, std::str
   return keys;
 }
 
-// Picks from `keys` those that cut the bytes of `gaps` into about `pieces` equal parts.
+// Picks the keys that cut the range into about `pieces` parts of the same size. gaps[i] is the number of
+// bytes between keys[i] and the key before it.
 std::vector<std::string> cut_evenly(const std::vector<std::string> &keys, const std::vector<uint64_t> &gaps,
                                     size_t pieces) {
   std::vector<std::string> cuts;
@@ -145,7 +149,8 @@ std::vector<std::string> cut_evenly(const std::vector<std::string> &keys, const 
   return cuts;
 }
 
-// Cuts at borders of files: with many files these lie close enough, and no table need be opened.
+// Cuts the range at the last keys of files. With many files these lie close enough together, and no table has
+// to be opened.
 std::vector<std::string> cut_between_files(const std::vector<FilePart> &files, std::string_view end,
                                            size_t pieces) {
   std::vector<std::string> keys;
@@ -162,8 +167,8 @@ std::vector<std::string> cut_between_files(const std::vector<FilePart> &files, s
   return cut_evenly(keys, gaps, pieces);
 }
 
-// Narrows (*low, *high) to keys that exist in it, so that interpolation works in clusters of keys that are
-// far from each other. Reads two blocks for that. False: there are not two such keys.
+// Moves *low up and *high down to keys that exist, so that interpolate() also works when keys lie in clusters
+// far from each other. Reads two blocks for that. Returns false if fewer than two keys lie between them.
 bool tighten(rocksdb::Iterator *rows, std::string *low, std::string *high) {
   rows->Seek(*low);
   if (!rows->Valid() || rows->key().compare(*high) >= 0) return false;
@@ -175,7 +180,8 @@ bool tighten(rocksdb::Iterator *rows, std::string *low, std::string *high) {
   return true;
 }
 
-// Adds keys inside the gaps that hold too much. False: nothing to add.
+// Adds to `keys` some keys inside each gap of more than `gap_bytes_max` bytes. Returns false if it found
+// none.
 bool refine(rocksdb::Iterator *rows, std::string_view begin, std::string_view end,
             const std::vector<uint64_t> &gaps, uint64_t gap_bytes_max, std::vector<std::string> *keys) {
   std::vector<std::string> more;
@@ -248,7 +254,8 @@ bool DatabaseImpl::takes_more_than(Family *family, std::string_view begin, std::
   return bytes > bytes_max;
 }
 
-// Counts the entries exactly when that needs no I/O. False: there are too many, or not all are in memory.
+// Counts the entries of the range if that needs no I/O. Returns false if there are more than
+// kCountEntriesMax, or if some of them are not in memory.
 bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *entries) {
   rocksdb::ReadOptions options;
   options.read_tier = rocksdb::kBlockCacheTier;
@@ -264,8 +271,8 @@ bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *en
   return true;
 }
 
-// Compressed bytes per entry of the index `range` starts in: from the properties of one table of it,
-// remembered for a minute.
+// Returns the average compressed bytes of an entry, for the index in which `range` starts. The figure comes
+// from the properties of the largest table file in the range and is remembered for a minute.
 double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
   const std::string prefix(range.start.data(), std::min(range.start.size(), kIndexPrefixBytes));
   const auto now = std::chrono::steady_clock::now();
@@ -311,8 +318,8 @@ std::vector<std::string> DatabaseImpl::split(Family *family, std::string_view be
   std::vector<uint64_t> gaps = gap_bytes(database, family, begin, end, keys);
   std::unique_ptr<rocksdb::Iterator> rows;
   for (int round = 0; round < kRefinements; ++round) {
-    // Gaps of at most half a piece bound how uneven the pieces can get. With evenly spread keys the loop ends
-    // here.
+    // If no gap is larger than half a piece, the pieces cannot become very uneven, and the loop ends. If keys
+    // are spread evenly, it ends here in the first round.
     const uint64_t gap_bytes_max = std::max<uint64_t>(sum_of(gaps) / pieces / 2, kGapBytesMin);
     if (*std::max_element(gaps.begin(), gaps.end()) <= gap_bytes_max) break;
     if (rows == nullptr) rows.reset(database->NewIterator(rocksdb::ReadOptions(), family->handle()));

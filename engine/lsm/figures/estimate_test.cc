@@ -1,6 +1,6 @@
-// Goal:   estimates are near enough for the optimizer and splits are even enough for parallel scans, in
-//         memtables and in files, without opening tables that do not matter.
-// Method: known rows; bounds are generous where RocksDB itself estimates by blocks.
+// Goal:   estimates are near enough for the optimizer, and splits are even enough for parallel scans, in
+//         memtables and in files. Tables that are not needed for that are not opened.
+// Method: the tests compare with known rows; they accept wide bounds where RocksDB estimates by blocks.
 #include <algorithm>
 
 #include "lsm/test_database.h"
@@ -40,7 +40,7 @@ TEST_F(EstimateTest, an_empty_range_is_empty) {
 
 TEST_F(EstimateTest, rows_in_memory_are_counted) {
   for (uint64_t i = 0; i < 2000; ++i) ASSERT_ATOLL_OK(database_.put(family_, test_key(i), "v"));
-  const uint64_t rows = between(0, 2000).entries;  // from the heights in a random skip list
+  const uint64_t rows = between(0, 2000).entries;  // RocksDB estimates them from its random skip list
   EXPECT_GT(rows, 500u);
   EXPECT_LT(rows, 8000u);
   EXPECT_EQ(between(100, 107).entries, 7u);
@@ -68,7 +68,8 @@ TEST_F(EstimateTest, small_rows_beside_large_ones_in_memory_are_not_taken_for_la
   const auto takes_more = [this](char index, uint64_t bytes_max) {
     return database_->takes_more_than(family_, test_key(0, index), test_key(100, index), bytes_max);
   };
-  EXPECT_GT(database_->sizes(family_, test_key(0, 1), test_key(100, 1)).bytes, 100000u);  // RocksDB's average
+  // RocksDB takes the average size of all entries in the memtable for that of the small ones.
+  EXPECT_GT(database_->sizes(family_, test_key(0, 1), test_key(100, 1)).bytes, 100000u);
   EXPECT_FALSE(takes_more(1, 100000));
   EXPECT_TRUE(takes_more(2, 1000000));
   EXPECT_GT(database_->total_bytes(family_), 100 * large.size());
@@ -97,7 +98,7 @@ TEST_F(EstimateTest, pieces_of_a_split_are_ordered_inside_and_about_even) {
 }
 
 TEST_F(EstimateTest, a_split_of_skewed_keys_is_still_about_even) {
-  // Two dense clusters far apart: interpolation alone would put every cut into the gap.
+  // Two dense clusters of keys far apart: interpolation alone would put every cut into the gap between them.
   auto bulk = database_->bulk_load(family_, Compression{});
   const size_t stream = bulk->add_stream(true, nullptr);
   for (const uint64_t base : {uint64_t{0}, uint64_t{1} << 60}) {
@@ -149,7 +150,7 @@ TEST_F(EstimateTest, a_cold_open_reads_few_tables) {
   const size_t before = database_.store()->count("open ");
   ASSERT_ATOLL_OK(database_.open());
   EXPECT_LE(database_.store()->count("open ") - before, 3u);
-  // Only while it opens does the database keep so few tables open: afterwards tables stay open.
+  // The limit of open tables is so low only during open(). Afterwards, RocksDB may keep more tables open.
   EXPECT_GE(Raw::of(database_, Side::kMain)->GetDBOptions().max_open_files, 64);
 }
 

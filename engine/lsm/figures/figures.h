@@ -1,4 +1,4 @@
-// What the database says about itself: sizes of ranges, files, compactions, counters.
+// Figures about the database: sizes of ranges, table files, compactions, counters.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Compaction {
   int job = 0;
   uint32_t family_id = 0;
   State state = State::kRunning;
-  std::string reason;  // RocksDB's word for it
+  std::string reason;  // in RocksDB's words
   int input_level = 0, output_level = 0;
   uint64_t input_files = 0, output_files = 0;
   uint64_t input_bytes = 0, output_bytes = 0;  // 0 while it runs
@@ -41,33 +41,35 @@ struct Compaction {
   uint64_t took_us = 0;                        // 0 while it runs
 };
 
-// Requests to the bucket: estimate() and takes_more_than() make those of a short read, the others none.
+// Requests to the bucket: estimate(), sizes(), takes_more_than() and split() make a few if the index or data
+// blocks that they read are not local; the other functions make none.
 class Figures {
  public:
   virtual ~Figures() = default;
 
-  // Estimates what is in [begin, end). Small ranges are counted.
+  // Estimates the bytes and entries in [begin, end). Small ranges are counted if their blocks are in memory.
   virtual RangeEstimate estimate(Family *family, std::string_view begin, std::string_view end) = 0;
-  // As estimate(), but from sizes alone: nothing is counted.
+  // As estimate(), but the entries of small ranges are not counted.
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
-  // What the whole family takes in files and in memory. Exact; costs nothing.
+  // Returns the bytes that the whole family takes in table files and memtables. Exact, and without I/O.
   virtual uint64_t total_bytes(Family *family) = 0;
-  // Whether [begin, end) takes more than `bytes_max`, in files and in memory. When sizes() says so, this call
-  // reads up to `bytes_max` to make sure, because RocksDB estimates the size of a memtable's entries by the
-  // average of all entries in it.
+  // Whether [begin, end) takes more than `bytes_max` bytes, in files and in memory. RocksDB estimates the
+  // size of entries in a memtable by the average of all its entries, which may be far too high. So if the
+  // estimate is more than `bytes_max`, this function reads up to `bytes_max` bytes of entries to make sure.
   virtual bool takes_more_than(Family *family, std::string_view begin, std::string_view end,
                                uint64_t bytes_max) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.
   virtual std::vector<std::string> split(Family *family, std::string_view begin, std::string_view end,
                                          size_t pieces) = 0;
 
-  // The last background error, kOk if none. RocksDB resumes by itself after kNoSpace and kUnavailable.
+  // The last background error; kOk if there is none. After kNoSpace and kUnavailable, background work resumes
+  // by itself.
   virtual Status background_error() = 0;
 
   // name/value pairs for SHOW STATUS (memtable bytes, stalls, compaction debt, WAL syncs, ...).
   virtual std::vector<std::pair<std::string, uint64_t>> counters() = 0;
-  virtual std::vector<TableFile> table_files() = 0;   // in no order
-  virtual std::vector<Compaction> compactions() = 0;  // oldest first, some hundred
+  virtual std::vector<TableFile> table_files() = 0;   // in any order
+  virtual std::vector<Compaction> compactions() = 0;  // at most the last 200, oldest first
 };
 
 }  // namespace atoll::lsm

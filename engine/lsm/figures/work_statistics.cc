@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kNone = kWorkKinds;
 
-// The WorkKind as which a ticker is counted; kNone: no Work counts it.
+// Returns the WorkKind that counts this ticker of RocksDB; kNone if a Work does not count it.
 size_t work_of(uint32_t ticker) {
   switch (ticker) {
     case rocksdb::BLOCK_CACHE_HIT:
@@ -22,7 +22,7 @@ size_t work_of(uint32_t ticker) {
   }
 }
 
-// Whether counters() shows this ticker although no Work counts it.
+// Whether DatabaseImpl::counters() shows this ticker, although a Work does not count it.
 bool is_asked_for(uint32_t ticker) {
   switch (ticker) {
     case rocksdb::STALL_MICROS:

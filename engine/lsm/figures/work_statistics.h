@@ -1,4 +1,4 @@
-// RocksDB's statistics, reduced to the figures that somebody asks for.
+// Collects RocksDB's statistics, but only those that a view or variable shows.
 //
 // RocksDB reports some forty events for each read, and its own collector looks up the current core for each
 // event. WorkStatistics drops the events that no view or variable shows. It counts the events that belong to
@@ -19,8 +19,8 @@ class WorkStatistics final : public rocksdb::Statistics {
   WorkStatistics() { set_stats_level(rocksdb::StatsLevel::kExceptHistogramOrTimers); }
 
   const char *Name() const override { return "AtollWorkStatistics"; }
-  // For a ticker that is counted in the threads' Work: the sum over all Work, and what threads without one
-  // have caused.
+  // Returns the ticker's total. For a ticker that statements count in their Work, this is the sum over all
+  // Work objects, plus the events of threads that have no Work.
   uint64_t getTickerCount(uint32_t ticker) const override;
   void recordTick(uint32_t ticker, uint64_t count) override;
   void setTickerCount(uint32_t ticker, uint64_t count) override;

@@ -23,18 +23,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kProgressInterval = std::chrono::milliseconds(100);
-// One round of waiting for the bucket; between rounds the user may interrupt.
+// The length of one wait for the bucket. Between two such waits, the load asks whether the user interrupts
+// it.
 constexpr uint32_t kShipWaitMs = 250;
-// Without a progress callback nobody can interrupt, so the wait ends by itself.
+// Without a progress callback no user can interrupt the waiting, so the load gives up after this time.
 constexpr auto kShipWaitMax = std::chrono::seconds(120);
-// The share that sorting and writing have in the progress; the rest is waiting for the bucket.
+// The part of the reported progress that is for sorting and writing; the last part is for waiting for the
+// bucket.
 constexpr double kWriteShare = 0.9;
 
 struct Stream {
   bool presorted = false;
   StreamKind kind = StreamKind::kSought;
   BulkLoad::UniqueLength unique_length;
-  std::unique_ptr<ExternalSort> sort;        // unsorted only
+  std::unique_ptr<ExternalSort> sort;        // only of an unsorted stream
   std::unique_ptr<SortedFileWriter> writer;  // made when the first sorted row comes
   bool has_last = false;
   std::string last_key;
@@ -51,7 +53,7 @@ class BulkLoadImpl final : public BulkLoad {
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) override;
   Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) override;
   Status finish(const std::function<bool(double)> &progress) override;
-  // Called after finish(), which leaves no thread that could change the results.
+  // Called after finish(), when no thread of the load runs that could change the results.
   size_t duplicate_stream() const override { return duplicate_stream_; }
   std::string_view duplicate_key() const override ATOLL_UNCHECKED_THREADS { return duplicate_key_; }
   std::string_view duplicate_value() const override ATOLL_UNCHECKED_THREADS { return duplicate_value_; }
@@ -80,8 +82,9 @@ class BulkLoadImpl final : public BulkLoad {
   std::atomic<uint64_t> rows_written_{0};
   Mutex result_mutex_;
   Status result_ ATOLL_GUARDED_BY(result_mutex_);  // the first failure
-  // The first stream that has a duplicate. It and those after it stop; those before go on: a row that comes
-  // twice has each of its index entries twice, and the duplicate to report is that of the rows.
+  // The number of the first stream that has a duplicate. This stream and later streams stop; earlier streams
+  // go on. When a row comes twice, its index entries come twice too, but the duplicate to report is that of
+  // the row, whose stream comes first.
   std::atomic<size_t> duplicate_stream_{SIZE_MAX};
   std::string duplicate_key_ ATOLL_GUARDED_BY(result_mutex_);
   std::string duplicate_value_ ATOLL_GUARDED_BY(result_mutex_);
@@ -95,7 +98,7 @@ BulkLoadImpl::~BulkLoadImpl() {
     stream->sort.reset();
     if (stream->writer != nullptr) stream->writer->stop();
   }
-  guarded_or_nothing([this] { remove_files(); });  // opening removes what is left
+  guarded_or_nothing([this] { remove_files(); });  // the next open removes files that are left
 }
 
 void BulkLoadImpl::remove_files() {
@@ -112,7 +115,7 @@ void BulkLoadImpl::remove_files() {
 // ---- adding --------------------------------------------------------------------------------------
 
 size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) {
-  std::error_code ignored;  // a missing directory shows when the first file is opened
+  std::error_code ignored;  // if the directory is missing, opening the first file fails
   fs::create_directories(settings_.directory, ignored);
   auto stream = std::make_unique<Stream>();
   stream->presorted = presorted;
@@ -149,8 +152,8 @@ Status BulkLoadImpl::write_sorted(size_t number, std::string_view key, std::stri
   return writer(number)->add(key, value);
 }
 
-// Compares with the key before: sorted rows with the same unique part are neighbours, as that part is a
-// prefix of the key.
+// Compares the key with the key before it. That finds every duplicate, because the unique part is a prefix of
+// the key, so that rows with the same unique part are neighbours.
 Status BulkLoadImpl::check_order(size_t number, std::string_view key, std::string_view value) {
   Stream &stream = *streams_[number];
   const size_t unique_bytes = stream.unique_length ? std::min(stream.unique_length(key), key.size()) : 0;
@@ -190,7 +193,7 @@ Status BulkLoadImpl::finish(const std::function<bool(double)> &progress) {
 
 Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress) {
   const size_t wanted = std::min(std::max<size_t>(settings_.threads, 1), streams_.size());
-  uint64_t rows = 1;  // counted now: a worker deletes the sort of a stream it has finished
+  uint64_t rows = 1;  // counted before the workers start, because they delete finished sorts
   for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
   std::atomic<size_t> next{0};
   std::atomic<size_t> finished{0};
@@ -199,7 +202,7 @@ Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress)
     finish_next_streams(&next);
     finished.fetch_add(1);
   });
-  if (workers == 0) finish_next_streams(&next);  // without reports of progress
+  if (workers == 0) finish_next_streams(&next);  // no thread started; no progress is reported
   wait_for_workers(finished, workers, rows, progress);
   for (std::thread &thread : threads) thread.join();
   MutexLock lock(result_mutex_);
@@ -272,9 +275,10 @@ Status BulkLoadImpl::ingest() {
   argument.options.link_files = true;  // the file system binds the staged object to the new file number
   argument.options.failed_move_fall_back_to_copy = false;
   argument.options.write_global_seqno = false;
-  // With snapshot consistency RocksDB would give the files a sequence number. The number would hide the load
-  // from older snapshots, but RocksDB compacts files of the last level that have one again when the snapshots
-  // have gone. So the files get no number, and the caller keeps readers with older snapshots away.
+  // With snapshot consistency, RocksDB would give the files a sequence number while snapshots exist. The
+  // number would hide the load from these snapshots. But when the snapshots are gone, RocksDB would compact
+  // the files again, because files of the last level should have no sequence number. So the files get no
+  // number, and the caller keeps readers with older snapshots away.
   argument.options.snapshot_consistency = false;
   argument.options.fill_cache = false;
   const rocksdb::Status status = settings_.db->IngestExternalFiles({argument});
@@ -284,8 +288,9 @@ Status BulkLoadImpl::ingest() {
   return Status::Ok();
 }
 
-// The rows are in; what remains is the bucket's copy of files and MANIFEST. An interruption here leaves
-// the rows where they are: the caller drops the family or the range, as after any failed load.
+// Waits until the bucket has the files and the MANIFEST edit of the ingestion. The rows are already in the
+// family. An interruption leaves them there; the caller drops the family or the range, as after any failed
+// load.
 Status BulkLoadImpl::wait_shipped(const std::function<bool(double)> &progress) {
   if (settings_.store == nullptr || !ingested_) return Status::Ok();
   const uint64_t position = atoll_store_wal_position(settings_.store);
@@ -298,7 +303,7 @@ Status BulkLoadImpl::wait_shipped(const std::function<bool(double)> &progress) {
       return Status(Code::kInterrupted, "interrupted while waiting for the bucket");
     }
     if (!progress && std::chrono::steady_clock::now() > deadline) return status;
-    std::this_thread::sleep_until(started + kProgressInterval);  // were the answer immediate
+    std::this_thread::sleep_until(started + kProgressInterval);  // no busy loop if answers come at once
   }
 }
 

@@ -1,14 +1,14 @@
 // Sorted bulk ingestion: streams of rows become table files beside the database, are uploaded while the
-// load still runs, and enter the family in one step. The contract is BulkLoad in loads.h.
+// load still runs, and enter the family in one step. The interface is BulkLoad in loads.h.
 //
 //   add() ─▶ presorted ──────────────────────────▶ SortedFileWriter ─▶ 000001.sst … ─▶ stage (upload)
 //        └─▶ unsorted ─▶ ExternalSort ─(finish)──▶ SortedFileWriter ─▶ …                   │
 //                                                      IngestExternalFiles, one call ◀─────┘
 //
 // Invariants
-//   LOAD-1  Nothing of a load is visible before the one ingestion call, and all of it after.
-//   LOAD-2  Whatever way a load ends, its directory is removed and files that were staged and not bound are
-//           unstaged (destructor). A crash leaves a directory under bulk/, wiped at the next open.
+//   LOAD-1  Before the one ingestion call, no row of a load is visible; after it, all its rows are visible.
+//   LOAD-2  However a load ends, the destructor of BulkLoad removes the load's directory and unstages files
+//           that were staged but not bound. A crash leaves a directory under bulk/; the next open removes it.
 #pragma once
 
 #include <rocksdb/db.h>

@@ -1,5 +1,5 @@
-// Goal:   a bulk load makes exactly its rows visible, all at once or not at all, finds duplicates, and
-//         leaves no litter however it ends.
+// Goal:   a bulk load makes exactly its rows visible, all at once or not at all; it finds duplicates; and it
+//         leaves no files behind, however it ends.
 // Method: random rows (seed printed) through the real loader with budgets small enough to spill; the result
 //         is compared with a sorted map.
 #include "lsm/load/bulk_load.h"
@@ -107,7 +107,8 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
   ExternalSort sort(std::make_shared<SortBudget>(1 << 20), prefix);
   std::multimap<std::string, std::string> expected;
   for (int i = 0; i < 60000; ++i) {
-    // Keys of all lengths, with zeros and shared prefixes: what a comparison by numbers could get wrong.
+    // Keys of different lengths, with zero bytes and shared prefixes: SortRun first compares keys as numbers
+    // and could get these wrong.
     std::string key = "p";
     const size_t length = random() % 20;
     for (size_t k = 0; k < length; ++k) key.push_back(static_cast<char>(random() % 3));
@@ -128,7 +129,7 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
       [] { return false; }));
   EXPECT_GT(sort.spilled_files(), 2u);
   ASSERT_EQ(found.size(), expected.size());
-  for (auto a = found.begin(), b = expected.begin(); a != found.end();) {  // equal keys: any order
+  for (auto a = found.begin(), b = expected.begin(); a != found.end();) {  // equal keys come in any order
     const auto [a_end, b_end] = std::pair(found.upper_bound(a->first), expected.upper_bound(b->first));
     std::multiset<std::string> left, right;
     for (; a != a_end; ++a) left.insert(a->second);
@@ -137,7 +138,7 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
   }
 }
 
-// Runs are 64 KiB here, some 150 of them.
+// With this budget a run has 64 KiB, so the rows make some 150 runs; only 64 files are merged at once.
 TEST_F(BulkLoadTest, more_files_than_may_be_open_are_merged_in_steps) {
   const std::string directory = (database_.root() / "sort").string();
   std::filesystem::create_directory(directory);
@@ -197,7 +198,7 @@ TEST_F(BulkLoadTest, many_sorts_share_a_budget) {
     for (const auto &sort : sorts) ASSERT_ATOLL_OK(sort->add(test_key(i * 7919 % 10000), value));
     most = std::max<uint64_t>(most, budget->bytes_used);
   }
-  // A run of the smallest size is filled, and three may wait or be sorted, by each at worst.
+  // At worst, each sort has four runs of the smallest size (64 KiB): one is filled, three wait or are sorted.
   EXPECT_LE(most, (4 << 20) + sorts.size() * 4 * (64 << 10));
   for (const auto &sort : sorts) {
     uint64_t next = 0;
@@ -211,8 +212,8 @@ TEST_F(BulkLoadTest, many_sorts_share_a_budget) {
   }
 }
 
-// Adds the keys of thread `thread` of `threads`: every `threads`-th of `count` keys, in ascending or in any
-// order.
+// Adds the share of one thread: of `count` keys, every `threads`-th from number `thread` on, in ascending
+// order or in any order.
 Status add_share(ExternalSort *sort, size_t thread, size_t threads, uint64_t count, bool in_order) {
   const std::string value(60, 'v');
   for (uint64_t i = thread; i < count; i += threads)
@@ -245,7 +246,8 @@ TEST_F(BulkLoadTest, several_threads_add_to_one_sort_within_its_budget) {
     adding = false;
     watch.join();
     for (const Status &result : results) ASSERT_TRUE(result.ok()) << result.message();
-    // What is being sorted has 16 more bytes a row for a moment: a fifth of 84 here.
+    // While a run is sorted, it takes 16 more bytes a row. A row here takes 82 bytes, so a run grows by
+    // nearly a fifth.
     EXPECT_LE(most, budget->bytes_max + kThreads * (budget->bytes_max / 16) / 5);
     EXPECT_EQ(sort.rows(), kRows);
     uint64_t next = 0;
@@ -297,7 +299,7 @@ TEST_F(BulkLoadTest, duplicates_are_found_in_both_kinds_of_stream) {
     SCOPED_TRACE(presorted ? "presorted" : "unsorted");
     auto load = database_->bulk_load(family_, kZstd);
     (void)load->add_stream(true, nullptr);
-    // Unique by the first 14 bytes; what follows is the row's own key.
+    // The first 14 bytes of a key must be unique; the letter behind them stands for the row's primary key.
     const size_t index = load->add_stream(presorted, [](std::string_view) { return size_t{14}; });
     Status status = load->add(index, test_key(1) + "a", "");
     if (status.ok()) status = load->add(index, test_key(2) + "a", "");
@@ -318,7 +320,8 @@ TEST_F(BulkLoadTest, of_several_streams_with_duplicates_the_first_is_reported) {
   auto load = database_->bulk_load(family_, kZstd);
   const size_t rows = load->add_stream(false, nullptr);
   const size_t index = load->add_stream(false, nullptr);
-  // The duplicate of the rows comes last in their order, that of the index first.
+  // The duplicate row is the last row in key order, and the duplicate index entry is the first entry. So the
+  // load finds the index's duplicate earlier.
   for (uint64_t i = 0; i < kRows; ++i) ASSERT_ATOLL_OK(load->add(rows, test_key(i), ""));
   ASSERT_ATOLL_OK(load->add(rows, test_key(kRows - 1), ""));
   for (int i = 0; i < 2; ++i) ASSERT_ATOLL_OK(load->add(index, test_key(kRows), ""));
@@ -386,8 +389,8 @@ TEST_F(BulkLoadTest, an_upload_that_fails_fails_the_load) {
   expect_no_litter();
 }
 
-// RocksDB compacts a file of the last level that has a sequence number as soon as no snapshot needs the
-// number.
+// A file of the last level with a sequence number is compacted by RocksDB, and so written twice, as soon as
+// no snapshot needs the number. So loaded files must have none.
 TEST_F(BulkLoadTest, a_load_beside_a_snapshot_is_written_once) {
   rocksdb::DB *db = Raw::of(database_, Side::kMain);
   ASSERT_ATOLL_OK(database_.put(family_, test_key(1), "before"));

@@ -1,10 +1,11 @@
-// Database::clone_family(): a family that shares the table files of another; copy_entries(): copies of a
-// family's entries under other keys.
+// DatabaseImpl::clone_family() makes a family that shares the table files of another family.
+// DatabaseImpl::copy_entries() copies a family's entries under other keys.
 //
-// RocksDB imports the files into the new family, on the levels and with the sequence numbers that they have,
-// under numbers of their own; the file system makes of each link a second name for the same object
-// (atoll_store_share_file). An ingestion would not do: it puts all that overlaps into the first level, where
-// too many files stop all writers, and knows nothing of sequence numbers that only the MANIFEST has.
+// For a clone, RocksDB imports the files into the new family under new file numbers; each file keeps its
+// level and its sequence numbers. When RocksDB links a file, the file system makes the link a second name for
+// the same object (atoll_store_share_file). An ingestion of the files would not work, for two reasons. It
+// puts files that overlap into level 0, where too many files stop all writers. And it does not know the
+// sequence numbers that only the MANIFEST has.
 #include <rocksdb/db.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/write_batch.h>
@@ -18,7 +19,8 @@ namespace {
 
 constexpr size_t kCopyBatchBytes = 1 << 20;
 
-// All table files of a family, with the paths by which cloudfs knows that they are to be shared.
+// Returns all table files of a family, under paths in shared_directory(): by these paths cloudfs knows that
+// the files are to be shared.
 rocksdb::ExportImportFilesMetaData files_of(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle,
                                             const std::string &database_directory) {
   rocksdb::ColumnFamilyMetaData family;

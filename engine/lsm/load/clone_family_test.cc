@@ -1,7 +1,7 @@
-// Goal:   a clone of a family has its rows and none of its later changes, nothing is copied, and both outlive
-//         restarts.
-// Method: random writes, flushes, compactions and ingestions against a map, with and without a (fake) bucket;
-//         faults.
+// Goal:   a clone has the rows of its source family and none of the source's later changes, no table file is
+//         copied, and both families survive restarts.
+// Method: random writes, flushes, compactions and ingestions over a fake bucket, compared with a map;
+//         injected faults.
 #include <rocksdb/sst_file_writer.h>
 
 #include <iostream>

@@ -1,4 +1,4 @@
-// Goal:   crc32c is the one of RFC 3720, however the bytes are cut.
+// Goal:   Crc32c computes the crc32c of RFC 3720, in whatever parts the bytes come.
 #include "lsm/load/crc32c.h"
 
 #include <gtest/gtest.h>

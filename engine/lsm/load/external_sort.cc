@@ -11,16 +11,16 @@
 namespace atoll::lsm {
 namespace {
 
-// A run takes a sixteenth of the budget. Up to four runs are in use at a time: one is filled, two wait, one
-// is sorted. The merge of sixteen runs costs four comparisons a row. With many adders runs are smaller: the
-// runs that the adders fill take at most a quarter of the budget. If these stay in memory, the runs that are
-// filled next take at most another quarter.
+// A run takes a sixteenth of the budget. With a single adder, up to four runs are in use at a time: one is
+// filled, two wait, one is sorted. The merge of sixteen runs costs four comparisons a row. With many adders,
+// runs are smaller, so that the runs that the adders fill take at most a quarter of the budget. If these runs
+// stay in memory, the runs that are filled next take at most another quarter.
 constexpr uint64_t kRunsPerBudget = 16;
 constexpr uint64_t kRunsPerAdder = 4;
 constexpr uint64_t kRunBytesMin = 64 * 1024;
 constexpr uint64_t kRunBytesMax = 16ull << 20;
 constexpr size_t kQueuedRunsMax = 2;
-// Files that are merged at once: each takes two buffers of 256 KiB and a file descriptor.
+// The most files that are merged at once. Each takes two buffers of 256 KiB and a file descriptor.
 constexpr size_t kMergedFilesMax = 64;
 constexpr uint64_t kRowsPerAbortCheck = 1024;
 
@@ -137,7 +137,7 @@ uint64_t ExternalSort::run_bytes() const {
 Status ExternalSort::start_run(Adder *adder, size_t row_bytes) {
   if (has_failed()) return failure();
   if (adder->filling != nullptr) ATOLL_RETURN_IF_ERROR(hand_over(adder));
-  // When many sorts share one budget, each gets less.
+  // When many sorts share one budget, each gets smaller runs.
   const uint64_t bytes = std::clamp(budget_->bytes_left() / 2, kRunBytesMin, run_bytes());
   adder->filling = std::make_unique<SortRun>(std::max<uint64_t>(bytes, row_bytes));
   budget_->bytes_used += adder->filling->memory_bytes();
@@ -188,7 +188,7 @@ Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
   run->sort();
   const uint64_t bytes = run->memory_bytes();
   const uint64_t used = budget_->bytes_used += bytes - before;
-  // There must stay room for the runs that wait and for those that are filled next.
+  // The run stays in memory only if the budget then still has room for the runs that wait or are filled next.
   const uint64_t next_runs = std::max<uint64_t>(kQueuedRunsMax, budget_->adders.load());
   if (used + next_runs * run_bytes() <= budget_->bytes_max) {
     MutexLock lock(mutex_);
@@ -200,7 +200,8 @@ Status ExternalSort::sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run) {
   return status;
 }
 
-// Writes the run to the adder's last file if its keys lie behind those of that file, else to a new one.
+// Appends the run to the adder's last file if the run's keys follow the keys of that file, else writes it to
+// a new file.
 Status ExternalSort::spill(Adder *adder, const SortRun &run) {
   if (adder->writer != nullptr && run.first_key() < adder->last_spilled_key)
     ATOLL_RETURN_IF_ERROR(close_file(&adder->writer));
@@ -226,7 +227,7 @@ Status ExternalSort::close_file(std::unique_ptr<RunWriter> *writer) {
   return status;
 }
 
-// Sorts the runs that the adders have not filled up, those of several adders at the same time.
+// Sorts the adders' last runs, which are not full. Several adders' runs are sorted in parallel.
 Status ExternalSort::sort_last_runs() {
   std::vector<std::future<Status>> sorting;
   for (Adder &adder : adders_) {
@@ -244,8 +245,8 @@ Status ExternalSort::sort_last_runs() {
 
 // ---- merging -------------------------------------------------------------------------------------
 
-// Merges files until kMergedFilesMax are left, which can be merged at once. The last step takes only as many
-// as that needs; all steps before it take kMergedFilesMax.
+// Merges files until only kMergedFilesMax are left, because so many can be merged at once. Each step merges
+// kMergedFilesMax files into one; the last step merges only as many as needed.
 Status ExternalSort::merge_files(const std::function<bool()> &is_aborted) {
   while (spilled_.size() > kMergedFilesMax) {
     const size_t count = std::min(kMergedFilesMax, spilled_.size() - kMergedFilesMax + 1);

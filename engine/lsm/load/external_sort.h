@@ -1,9 +1,9 @@
-// Sorts more rows than fit in memory: runs are filled by the adding threads, sorted (and, beyond the budget,
-// written to local disk), and merged at the end. The runs of a single adding thread are sorted by a thread of
-// the sort's own while more rows come in; several threads sort what they have filled themselves.
+// Sorts more rows than fit in memory. The adding threads fill runs with rows. The runs are sorted, written to
+// the local disk when the memory budget is used up, and merged at the end. If one thread adds rows, another
+// thread sorts the full runs while more rows come in. If several threads add rows, each sorts its own runs.
 //
-// Rows that an adding thread has in order, as a scan in the order of the same key gives them, make one file;
-// rows in any other order make one file for each run, and many files are merged in several passes.
+// If an adding thread adds its rows in key order, for example from a scan in that order, all its runs make
+// one file. Otherwise each run makes a file of its own, and many files are merged in several passes.
 #pragma once
 
 #include <atomic>
@@ -26,28 +26,30 @@ class SortRun;  // rows in memory, and their order
 class RunCursor;
 class RunWriter;
 
-// Threads: add() by one thread at a time for each adder; merge() by one, when nobody adds any more.
+// Threads: for each adder, one thread at a time calls add(). One thread calls merge(), after the last add().
 class ExternalSort {
  public:
   // `spill_prefix`: spilled runs are <prefix><n>.run. `adders`: how many threads may add at a time.
   ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill_prefix, size_t adders = 1);
   ~ExternalSort();  // removes spilled runs
 
-  // `adder`: below the number of adders. Errors: kNoSpace, kUnavailable (spilling failed).
+  // `adder`: the number of the
+  // calling thread among those that add rows, below the number of adders. Errors: kNoSpace, kUnavailable
+  // (spilling failed).
   Status add(std::string_view key, std::string_view value, size_t adder = 0);
-  // Calls `each` in ascending key order, equal keys in no particular order; stops when it returns not ok.
-  // Once only; nothing may be added after it. Errors: those of `each` and of local files, kInterrupted if
-  // `is_aborted` said so.
+  // Calls `each` for all rows in ascending key order; rows with equal keys come in any order. Stops when
+  // `each` returns an error. Call merge() only once, and add() no rows after it. Errors: those of `each` and
+  // of local files; kInterrupted if `is_aborted` returned true.
   using Each = std::function<Status(std::string_view key, std::string_view value)>;
   Status merge(const Each &each, const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;
 
-  // Requires, here and below: nobody adds, so that no thread sorts.
+  // The next three functions require that no thread adds or sorts.
   uint64_t rows() const;
-  size_t spilled_files() const ATOLL_UNCHECKED_THREADS { return spilled_.size(); }  // those that are there
+  size_t spilled_files() const ATOLL_UNCHECKED_THREADS { return spilled_.size(); }  // that exist now
   size_t files_made() const ATOLL_UNCHECKED_THREADS { return files_made_; }
 
  private:
-  // The adders do not share a line of the processor's cache: they write to it with every row.
+  // Each adder has processor cache lines of its own, because the adder's thread writes to them with each row.
   struct alignas(64) Adder {
     std::unique_ptr<SortRun> filling;
     uint64_t rows = 0;
@@ -61,13 +63,13 @@ class ExternalSort {
   Status hand_over(Adder *adder);
   Status enqueue(std::unique_ptr<SortRun> run);
   void run();
-  Status sort_run_of(Adder *adder, std::unique_ptr<SortRun> run);  // a failure is remembered
+  Status sort_run_of(Adder *adder, std::unique_ptr<SortRun> run);  // keeps a failure in status_
   Status sort_or_spill(Adder *adder, std::unique_ptr<SortRun> run);
   Status spill(Adder *adder, const SortRun &run);
   Status open_file(std::unique_ptr<RunWriter> *writer);
   static Status close_file(std::unique_ptr<RunWriter> *writer);
   Status sort_last_runs();
-  // Called after sort_last_runs(), which leaves no thread that sorts.
+  // Called after sort_last_runs(), when no thread sorts any more.
   Status merge_files(const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;
   Status remember(const Status &status);
   Status failure();
@@ -87,7 +89,7 @@ class ExternalSort {
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   Status status_ ATOLL_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
-  std::vector<std::thread> thread_;  // that sorts for a single adder; none: the adder does it itself
+  std::vector<std::thread> thread_;  // sorts for a single adder; none: the adder sorts its runs itself
 };
 
 }  // namespace atoll::lsm

@@ -1,4 +1,5 @@
-// Rows that come by the file: of ALTER and index builds, and of transactions that are larger than memory.
+// Interfaces for rows that enter the database as whole table files: rows of ALTER and index builds, and of
+// transactions that are larger than memory.
 #pragma once
 
 #include <rocksdb/options.h>
@@ -24,17 +25,18 @@ constexpr size_t kStreamKinds = 2;
 
 // Loads sorted rows into one family, for ALTER and index builds. Each byte is written once to the local disk,
 // and each file is uploaded as soon as it is complete. All rows become visible in one step, to older
-// snapshots too: the caller keeps their readers away (IndexDef::readable_from). The destructor removes files
-// that were not ingested. Threads: one at a time for each adder of a stream; streams and adders are
-// independent of each other.
+// snapshots too, so the caller keeps readers with older snapshots away (IndexDef::readable_from). The
+// destructor removes files that were not ingested. Threads: one at a time for each adder of a stream;
+// different streams and adders may be used at the same time.
 class BulkLoad {
  public:
   virtual ~BulkLoad() = default;
   // `presorted`: keys come in strictly ascending order. Otherwise the load sorts them in memory, within its
   // budget, and writes sorted runs to the local disk beyond it.
-  // `unique_length`: how many bytes of a key must be unique in this stream; 0: none. May be null.
-  // `adders`: the number of threads that add. A presorted stream has one. A single adder gets a thread that
-  // sorts; several adders sort what they have added themselves.
+  // `unique_length`: returns how many bytes at the start of a key must be unique in this stream; 0: none. May
+  // be null.
+  // `adders`: the number of threads that add rows. A presorted stream has one. For a single adder, another
+  // thread sorts; several adders sort their own rows.
   using UniqueLength = std::function<size_t(std::string_view key)>;
   virtual size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) = 0;
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind = StreamKind::kSought) {
@@ -45,18 +47,18 @@ class BulkLoad {
   Status add(size_t stream, std::string_view key, std::string_view value) {
     return add(stream, key, value, 0);
   }
-  // Sorts, writes, uploads and ingests the rows of all streams. With a bucket, returns after the files are
-  // uploaded and noted as DDL. `progress` (may be null) gets the part that is done, 0 to 1, and returns false
-  // to abort. Errors: as add(); kInterrupted: aborted.
+  // Sorts, writes, uploads and ingests the rows of all streams. With a bucket, returns when the bucket has
+  // the files and the MANIFEST edit. `progress` (may be null) gets the part of the work that is done, 0 to 1,
+  // and returns false to abort. Errors: those of add(); kInterrupted: aborted.
   virtual Status finish(const std::function<bool(double)> &progress) = 0;
-  // After kDuplicate: the stream and the second of the two keys that clash. Of several streams with
-  // duplicates, finish() reports the one that was added first.
+  // After kDuplicate: the stream with the duplicate, and the second of the two keys that clash. If several
+  // streams have duplicates, finish() reports the stream that was added first.
   virtual size_t duplicate_stream() const = 0;
   virtual std::string_view duplicate_key() const = 0;
   virtual std::string_view duplicate_value() const { return {}; }
 };
 
-// Begins loads. Threads: any.
+// Begins bulk loads. Threads: any.
 class Loads {
  public:
   virtual ~Loads() = default;
@@ -78,13 +80,13 @@ class RunFiles {
  public:
   virtual ~RunFiles() = default;
 
-  // The options of the files of such transactions.
+  // Returns the options of these transactions' run files.
   virtual rocksdb::Options run_file_options() = 0;
-  // Holds one sub-directory for each such transaction. A sub-directory outlives a restart; its transaction
-  // removes it.
+  // Returns the directory that has a sub-directory for each such transaction. A sub-directory survives a
+  // restart; its transaction removes it.
   virtual std::string spill_directory() = 0;
-  // Commits an ingestion into main. Holds commit_gate() exclusively, so that the bucket's state stays a
-  // prefix of the history. Errors: as Ingestion::commit().
+  // Commits an ingestion into main. Holds commit_gate() exclusively, so that a restore from the bucket always
+  // gives a prefix of the history. Errors: those of Ingestion::commit().
   virtual Status commit_ingestion(Ingestion *ingestion) = 0;
 };
 

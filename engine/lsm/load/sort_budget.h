@@ -17,7 +17,7 @@ struct SortBudget {
 
   const uint64_t bytes_max;
   std::atomic<uint64_t> bytes_used{0};
-  std::atomic<uint64_t> adders{0};  // of all sorts that have several
+  std::atomic<uint64_t> adders{0};  // of all sorts with more than one adder
 };
 
 }  // namespace atoll::lsm

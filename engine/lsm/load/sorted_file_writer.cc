@@ -17,7 +17,8 @@
 namespace atoll::lsm {
 namespace {
 
-// Big enough that a hand-over costs nothing per row, small enough to stay in the processor's cache.
+// Large enough that passing a chunk to the writing thread costs nearly nothing per row, and small enough that
+// a chunk stays in the processor's cache.
 constexpr size_t kChunkBytes = 512 * 1024;
 constexpr size_t kQueuedChunksMax = 16;
 // How often the adding thread asks whether it was interrupted, while it waits for the writing thread.
@@ -138,7 +139,7 @@ Status SortedFileWriter::open_file() {
   char number[16];
   std::snprintf(number, sizeof(number), "%06zu", paths_.size() + 1);
   paths_.push_back(settings_.path_prefix + number + ".sst");
-  // The page cache is kept: the upload and the first queries read the file soon.
+  // The file stays in the page cache, because the upload and the first queries soon read it.
   file_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(settings_.file_options),
                                                    settings_.file_options, nullptr,
                                                    /*invalidate_page_cache=*/false);
@@ -146,7 +147,7 @@ Status SortedFileWriter::open_file() {
   return from_rocksdb(file_->Open(paths_.back()));
 }
 
-// Syncs a full file and hands it to the store in the background, while the next one is already being written.
+// Syncs the full file and passes it to the store in the background, while the next file is already written.
 void SortedFileWriter::finish_file() {
   if (file_ == nullptr) return;
   const size_t index = paths_.size() - 1;
@@ -186,7 +187,8 @@ Status SortedFileWriter::write_chunk(const RowChunk &chunk) {
   Status status;
   chunk.for_each([&](const rocksdb::Slice &key, const rocksdb::Slice &value) {
     if (file_ == nullptr) {
-      // Two files on their way out are enough; a slow disk or bucket holds the writer back here.
+      // At most two full files are synced and uploaded at a time. If the disk or the bucket is slow, the
+      // writing thread waits here for the older one.
       if (finishing_files_.size() == 2) {
         status = finishing_files_.front().get();
         finishing_files_.pop_front();

@@ -1,5 +1,5 @@
-// Writes rows that come in ascending order to a series of table files, on a thread of its own: the adding
-// thread only copies bytes, as it also reads the source table and is the bottleneck of an ALTER.
+// Writes rows that come in ascending order to a series of table files, on a thread of its own. The adding
+// thread only copies bytes, because it also reads the source table and is the bottleneck of an ALTER.
 #pragma once
 
 #include <rocksdb/options.h>
@@ -24,8 +24,8 @@ struct ExternalSstFileInfo;
 
 namespace atoll::lsm {
 
-// Rows back to back: key length, value length (4 bytes each, native order: it never leaves the process),
-// key, value.
+// A buffer of rows, one behind the other. A row is the lengths of key and value (4 bytes each, in native byte
+// order, because a chunk never leaves the process), key, value.
 class RowChunk {
  public:
   explicit RowChunk(size_t bytes_max) { bytes_.reserve(bytes_max); }
@@ -48,20 +48,22 @@ class SortedFileWriter {
     std::string path_prefix;  // files are <prefix>000001.sst, ...
     uint64_t file_bytes = 0;
     atoll_store *store = nullptr;              // finished files are staged here; may be nullptr
-    const std::atomic<bool> *abort = nullptr;  // true: nobody waits for the bucket any more; may be nullptr
+    const std::atomic<bool> *abort = nullptr;  // true: waits for the bucket end; may be nullptr
   };
   explicit SortedFileWriter(Settings settings);
   ~SortedFileWriter();
 
-  // Requires: key above all former keys. Blocks: while the writing thread is several chunks behind, which it
-  // is while the bucket is away. Errors: kInterrupted when the statement was killed meanwhile.
+  // Requires: key above all former keys. Blocks: while the writing thread is several chunks behind, for
+  // example because the bucket does not answer. Errors: kInterrupted when the statement was killed during
+  // that wait; kNoMemory, kNoSpace, kUnavailable, kFenced from the writing thread.
   Status add(std::string_view key, std::string_view value);
-  // Completes the last file and waits for it.
+  // Completes the last file, and waits until all files are synced and passed to the store.
   Status finish();
-  // Ends the writing thread without finishing; nothing is written or staged after it.
+  // Ends the writing thread without completing the last file. After it, nothing is written or staged any
+  // more.
   void stop();
-  // The files that exist on disk, complete or not, in key order. Call after finish() or stop(), also if that
-  // failed.
+  // Returns the files that exist on disk, complete or not, in key order. Call it after finish() or stop(),
+  // even if finish() failed.
   const std::vector<std::string> &paths() const { return paths_; }
   std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos() const {
     const MutexLock lock(mutex_);
@@ -88,14 +90,14 @@ class SortedFileWriter {
 
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos_
-      ATOLL_GUARDED_BY(mutex_);  // as paths_
+      ATOLL_GUARDED_BY(mutex_);  // one for each file, in the order of paths_
   Condition changed_;
   std::deque<RowChunk> queue_ ATOLL_GUARDED_BY(mutex_);
   bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
   Status status_ ATOLL_GUARDED_BY(mutex_);
   std::atomic<bool> failed_{false};
-  std::vector<std::thread> thread_;  // one; none: failed_
+  std::vector<std::thread> thread_;  // the writing thread; none if it could not be started
 };
 
 }  // namespace atoll::lsm

@@ -20,10 +20,11 @@
 namespace atoll::lsm {
 namespace {
 
-// RocksDB opens the first 16 tables at once if it may keep more open than 20.
+// With this limit of open tables, RocksDB opens up to 16 tables while it opens the database. With its
+// smallest limit, 20, it would open two.
 constexpr int kOpenFilesMax = 1000;
 
-// Where the rows go that are in the log only.
+// Where open() puts the rows that are only in the log: into memtables, or into table files.
 enum class Opening : uint8_t { kReplayInMemory, kWriteTables };
 
 struct CloseMount {
@@ -64,8 +65,9 @@ class PastDatabaseImpl final : public PastDatabase {
     db_options.env = env_.get();
     db_options.info_log = make_info_log(directory_);
     db_options.max_open_files = kOpenFilesMax;
-    // The past state never flushes the rows that it reads from its log. If they counted towards the budget of
-    // the present's memtables, the present would flush for ever.
+    // A past state that is open for reading only never flushes the rows that it replays from its log. If
+    // these rows counted towards the memtable budget of the live database, the live database would flush for
+    // ever.
     db_options.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(0);
     std::vector<std::string> names;
     const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(db_options, directory_, &names);
@@ -111,7 +113,7 @@ class PastDatabaseImpl final : public PastDatabase {
 
  private:
   // Starts to fetch the file into the part cache. ChangedKeys reads a file block after block, and would
-  // otherwise wait for each part of it.
+  // otherwise wait for the bucket at each part.
   void fetch(const PastFile &file) const {
     atoll_file *opened = nullptr;
     if (!bridge::ok(atoll_mount_open_file(mount_.get(), file.number, &opened))) return;

@@ -1,8 +1,9 @@
-// A state of the past, open for reading beside the present, or by a visitor: a program that does not own the
-// database.
+// A past state of a database, open for reading: in the server, beside the live database, or in a visitor,
+// which is a program that does not own the database.
 //
-// It is a RocksDB database of its own in a local directory, whose table files are read through a mount.
-// Beside the present it shares the block cache of that; a block that both databases have is in it once.
+// A past state is a RocksDB database of its own in a local directory. Its table files are read through a
+// mount. In the server it shares the live database's block cache; a block that both databases have is cached
+// once.
 #pragma once
 
 #include <rocksdb/sst_file_reader.h>
@@ -16,8 +17,8 @@
 
 namespace atoll::lsm {
 
-// A table file. Two states have the same file if number, size and checksum are equal; a file that is not in
-// the bucket is in one state only.
+// A table file of a past state. Two states have the same file if number, size and checksum are equal. A file
+// that is not in the bucket belongs to one state only.
 struct PastFile {
   std::string path;
   std::string smallest_key;
@@ -27,13 +28,14 @@ struct PastFile {
   uint32_t crc32c = 0;
 };
 
-// Families are of Side::kPast. Threads: any. Lives as long as anybody reads it; the present, or the visitor,
-// must live longer.
+// A past state; its families are of Side::kPast. Threads: any. It must outlive all of its readers. The live
+// database, or the visitor, must outlive it.
 class PastDatabase {
  public:
-  // Opens the state that `when` names, a snapshot, a moment or "now", in `directory`, which must not exist.
-  // Its rows are all in table files: what the log has is written into files in the directory. Of `options` it
-  // uses the size of the block cache. Errors, requests: those of atoll_visitor_mount(), and kCorruption.
+  // Opens the state that `when` names: a snapshot, a moment or "now". Its local files come into `directory`,
+  // which must not exist. RocksDB writes rows that are only in the log to table files there, so that all rows
+  // are in table files. Of `options` it uses the size of the block cache. Errors, requests: those of
+  // atoll_visitor_mount(), and kCorruption.
   static Status visit(const atoll_visitor *visitor, const std::string &when, const std::string &directory,
                       const DatabaseOptions &options, std::unique_ptr<PastDatabase> *out);
 
@@ -45,9 +47,9 @@ class PastDatabase {
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
   // When the newest commit was made, in microseconds since 1970; 0: there was no commit.
   virtual uint64_t commit_us() const = 0;
-  // The table files of a family that may have keys from `begin` to `end`, which is not one of them.
+  // Returns the table files of a family that may have keys in [begin, end).
   virtual std::vector<PastFile> files(Family *family, std::string_view begin, std::string_view end) = 0;
-  // Opens one of files(family). Errors: kCorruption, kUnavailable.
+  // Opens a file that files() has returned for `family`. Errors: kCorruption, kUnavailable.
   virtual Status open_file(Family *family, const PastFile &file,
                            std::unique_ptr<rocksdb::SstFileReader> *out) = 0;
 

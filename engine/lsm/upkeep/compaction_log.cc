@@ -24,7 +24,7 @@ std::pair<uint64_t, uint64_t> CompactionLog::ended() const {
   return {done_, failed_};
 }
 
-// A failure is ignored: a list that lacks an entry harms nobody.
+// An exception (no memory) is ignored: the list then lacks this compaction, which does no harm.
 void CompactionLog::OnCompactionBegin(rocksdb::DB * /*db*/, const rocksdb::CompactionJobInfo &job) noexcept {
   guarded_or_nothing([&] { begin(job); });
 }

@@ -1,4 +1,5 @@
-// The compactions of one RocksDB: those that run and the last ones that ended, for INFORMATION_SCHEMA.
+// Keeps a list of a RocksDB database's compactions for INFORMATION_SCHEMA: those that run, and those that
+// ended last.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -15,12 +16,12 @@ namespace atoll::lsm {
 
 class CompactionLog final : public rocksdb::EventListener {
  public:
-  // Oldest first. Any thread.
+  // Returns the compactions in the list, oldest first. Threads: any.
   std::vector<Compaction> list() const;
-  // How many compactions have ended since the start: done, failed.
+  // Returns how many compactions have succeeded, and how many have failed, since the server started.
   std::pair<uint64_t, uint64_t> ended() const;
 
-  // RocksDB's side: called from its threads, not with its mutex held.
+  // RocksDB calls these functions from its own threads, without holding its mutex.
   void OnCompactionBegin(rocksdb::DB *db, const rocksdb::CompactionJobInfo &job) noexcept override;
   void OnCompactionCompleted(rocksdb::DB *db, const rocksdb::CompactionJobInfo &job) noexcept override;
 

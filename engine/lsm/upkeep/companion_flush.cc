@@ -7,7 +7,8 @@ namespace {
 
 using Properties = rocksdb::DB::Properties;
 
-// Each companion is one more object in the bucket for each full memtable.
+// Each family that is flushed with a full memtable makes one more object in the bucket. So if more other
+// families than this have rows in memory, none of them is flushed.
 constexpr size_t kCompanionsMax = 8;
 
 }  // namespace
@@ -49,7 +50,8 @@ void CompanionFlush::flush_companions() {
     rocksdb::ColumnFamilyHandle *const handle = family->handle();
     if (family->id() == full_family || int_property(db, handle, Properties::kNumEntriesActiveMemTable) == 0)
       continue;
-    // Flushes make no progress: perhaps the bucket is away. More of them would only hold up writers.
+    // A full memtable still waits for its flush: flushes make no progress, perhaps because the bucket does
+    // not answer. More flushes would only delay writers.
     if (int_property(db, handle, Properties::kNumImmutableMemTable) > 0) return;
     bytes += int_property(db, handle, Properties::kCurSizeActiveMemTable);
     companions.push_back(handle);
@@ -57,8 +59,8 @@ void CompanionFlush::flush_companions() {
   }
   rocksdb::FlushOptions options;
   options.wait = false;
-  options.allow_write_stall = true;  // else this waits, and a shutdown for it
-  // A failure is a background error, shown elsewhere.
+  options.allow_write_stall = true;  // otherwise Flush() might wait, and a shutdown with it
+  // The result is ignored: a failed flush is a background error, which ErrorWatch reports.
   for (rocksdb::ColumnFamilyHandle *companion : companions) (void)db->Flush(options, companion);
 }
 

@@ -1,9 +1,10 @@
-// When the memtable of one family is full, flushes the others with it, where they hold little.
+// When the memtable of one family is full, flushes the other families too, if they have only a few rows in
+// memory.
 //
-// The log reaches back to the oldest row that any family has in memory. Beside a table of BLOBs, the few rows
-// of a small table would keep hundreds of megabytes of log: on the local disk, in the bucket, and with
-// durability local they would be the only reason to upload it (gate PUB-G2). A flush of these rows is one
-// small file.
+// The log is kept from the oldest row on that any family has in memory. Beside a table of BLOBs, the few rows
+// of a small table would keep hundreds of megabytes of log on the local disk and in the bucket. With
+// durability local, these rows would be the only reason to upload that log (gate PUB-G2). A flush of these
+// rows is one small file.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -23,16 +24,16 @@ class CompanionFlush final : public rocksdb::EventListener {
  public:
   using LiveFamilies = std::function<std::vector<FamilyImpl *>()>;
 
-  // Leaves the other families alone when they hold more than `bytes_max` of memory, because such rows are
-  // worth a file of their own soon; when there are more than kCompanionsMax of them; and when one is being
-  // flushed.
+  // In three cases the other families are not flushed: together they have more than `bytes_max` bytes in
+  // memory, enough for files of their own soon; more than kCompanionsMax of them have rows in memory; or one
+  // of them has a full memtable that waits for its flush.
   explicit CompanionFlush(uint64_t bytes_max);
 
-  // Called once; `db` and the families are used from now on, until stop().
+  // Call it once. `db` and the families must stay valid until stop().
   void start(rocksdb::DB *db, LiveFamilies live_families);
   void stop() { task_.stop(); }
 
-  // RocksDB's side: called from its threads, not with its mutex held.
+  // RocksDB calls this function from its own threads, without holding its mutex.
   void OnFlushBegin(rocksdb::DB *db, const rocksdb::FlushJobInfo &flush) noexcept override;
 
  private:
@@ -42,8 +43,8 @@ class CompanionFlush final : public rocksdb::EventListener {
   Mutex mutex_;
   rocksdb::DB *db_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   LiveFamilies live_families_ ATOLL_GUARDED_BY(mutex_);
-  uint32_t full_family_ ATOLL_GUARDED_BY(mutex_) = 0;  // the last one whose memtable was full
-  RepeatedTask task_;                                  // last: uses all of the above
+  uint32_t full_family_ ATOLL_GUARDED_BY(mutex_) = 0;  // id of the family whose memtable was full last
+  RepeatedTask task_;                                  // last, because its thread uses the other members
 };
 
 }  // namespace atoll::lsm

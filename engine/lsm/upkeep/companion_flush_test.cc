@@ -1,5 +1,7 @@
-// Goal:   when one family's memtable is full, others that hold little go to disk with it, and no others.
-// Method: families of a Database with small memtables; the log that is left says who held it.
+// Goal:   when one family's memtable is full, another family with a few rows is flushed with it, and a family
+//         with many rows is not.
+// Method: families of a Database with small memtables; RocksDB's properties tell which rows are still in
+//         memory.
 #include "lsm/upkeep/companion_flush.h"
 
 #include "lsm/test_database.h"
@@ -14,7 +16,7 @@ constexpr uint64_t kValueBytes = 100 << 10;
 class CompanionFlushTest : public testing::Test {
  protected:
   void SetUp() override {
-    database_.options.memtable_bytes = 2 * kMemtableBytes;  // for all families
+    database_.options.memtable_bytes = 2 * kMemtableBytes;  // of all families together
     ASSERT_ATOLL_OK(database_.open());
     ASSERT_ATOLL_OK(database_->create_family(Compression{}, &large_));
     ASSERT_ATOLL_OK(database_->create_family(Compression{}, &other_));
@@ -49,7 +51,7 @@ TEST_F(CompanionFlushTest, a_few_rows_go_to_disk_with_a_full_memtable) {
 }
 
 TEST_F(CompanionFlushTest, many_rows_stay_until_there_are_enough_for_a_file) {
-  write(other_, kMemtableBytes * 3 / 8);  // the limit is a quarter
+  write(other_, kMemtableBytes * 3 / 8);  // more than the limit, a quarter
   const uint64_t rows = rows_in_memory(other_);
   write(large_, kMemtableBytes);
   ASSERT_TRUE(TestDatabase::wait_for(

@@ -57,8 +57,8 @@ void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status 
   {
     MutexLock lock(mutex_);
     is_new = error_.code() != status.code();
-    // A soft error (a compaction that RocksDB repeats by itself) never shows as the last error: no
-    // recovery would ever clear it.
+    // RocksDB repeats a failed compaction by itself. The compaction's error does not become the last error,
+    // because no recovery would ever clear it. The exception is a fence.
     if (reason != rocksdb::BackgroundErrorReason::kCompaction || status.code() == Code::kFenced) {
       error_ = status;
     }
@@ -89,7 +89,8 @@ void ErrorWatch::OnCompactionCompleted(rocksdb::DB * /*db*/,
   bytes_compacted_.fetch_add(compaction.stats.total_output_bytes, std::memory_order_relaxed);
 }
 
-// After a full disk, tries again and again to resume; RocksDB itself retries after other retryable errors.
+// After a full disk, calls Resume() once a second until it succeeds. After other retryable errors, RocksDB
+// retries by itself.
 void ErrorWatch::resume() {
   MutexLock lock(mutex_);
   if (db_ == nullptr || error_.code() != Code::kNoSpace) return;

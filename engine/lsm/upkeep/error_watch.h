@@ -1,8 +1,8 @@
-// Watches one RocksDB for background errors and gets it going again.
+// Watches a RocksDB database for background errors and resumes its background work.
 //
-// RocksDB retries by itself after a retryable I/O error, but after a full disk it waits for somebody to
-// call Resume(): the thread here does, once a second, as long as the error lasts. A fence, corruption or
-// any other fatal error is only remembered.
+// RocksDB retries by itself after a retryable I/O error, but after a full disk it waits for a call of
+// Resume(). The thread of ErrorWatch calls Resume() once a second, as long as the error lasts. A fence,
+// corruption or any other fatal error is only remembered.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -25,7 +25,7 @@ class ErrorWatch final : public rocksdb::EventListener {
   using Log = std::function<void(int level, const std::string &)>;
   explicit ErrorWatch(Log log);
 
-  // `db` may be resumed from now on, until stop().
+  // From now on until stop(), the thread may call Resume() of `db`.
   void start(rocksdb::DB *db);
   void stop() { task_.stop(); }
 
@@ -34,7 +34,8 @@ class ErrorWatch final : public rocksdb::EventListener {
   uint64_t bytes_flushed() const { return bytes_flushed_.load(std::memory_order_relaxed); }
   uint64_t bytes_compacted() const { return bytes_compacted_.load(std::memory_order_relaxed); }
 
-  // RocksDB's side. Called from its threads, some with its mutex held: nothing here calls back into it.
+  // RocksDB calls these functions from its own threads, some of them with its mutex held. So they must not
+  // call RocksDB.
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status *error) noexcept override;
   void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo &recovery) noexcept override;
   void OnFlushCompleted(rocksdb::DB *db, const rocksdb::FlushJobInfo &flush) noexcept override;
@@ -50,7 +51,7 @@ class ErrorWatch final : public rocksdb::EventListener {
   Status error_ ATOLL_GUARDED_BY(mutex_);
   rocksdb::DB *db_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   std::atomic<uint64_t> errors_{0}, bytes_flushed_{0}, bytes_compacted_{0};
-  RepeatedTask task_;  // last: uses all of the above
+  RepeatedTask task_;  // declared last, because its thread uses the other members
 };
 
 }  // namespace atoll::lsm

@@ -13,7 +13,7 @@ Status GroupSync::wait() {
     mine->followers.wait(lock, [&] { return mine->is_over; });
     return mine->outcome;
   }
-  auto following = std::make_shared<Round>();  // may throw, which a leader must not
+  auto following = std::make_shared<Round>();  // allocated now: once this thread leads, it must not throw
   mine->has_leader = true;
   leader_.wait(lock, [this]() ATOLL_REQUIRES(mutex_) { return !is_running_; });
   next_ = std::move(following);

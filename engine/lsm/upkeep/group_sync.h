@@ -1,4 +1,4 @@
-// One sync of the WAL for all who wait for one.
+// Lets threads that wait for a sync of the WAL share one sync.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,9 @@
 
 namespace atoll::lsm {
 
-// Calls that come while a sync runs share the next one: the first of them leads it, the others follow.
-// RocksDB does so for writes that are synced, not for SyncWAL().
+// Threads that call wait() while a sync runs share the next sync. The first of them, the leader, runs it; the
+// others, the followers, wait for its outcome. RocksDB groups synced writes in the same way, but not calls of
+// SyncWAL().
 //
 // Threads: any.
 class GroupSync {
@@ -18,7 +19,7 @@ class GroupSync {
   explicit GroupSync(std::function<Status()> sync) : sync_(std::move(sync)) {}
 
   // Returns the outcome of a sync that began after this call did.
-  // Blocks: for that sync and what is left of the one before it.
+  // Blocks: until the sync that runs now has ended, if there is one, and then for the sync of this call.
   Status wait();
 
  private:
@@ -31,10 +32,10 @@ class GroupSync {
 
   const std::function<Status()> sync_;
   Mutex mutex_;
-  Condition leader_;  // of the next round, which waits for the one that runs
+  Condition leader_;  // the leader of the next round waits here for the end of the running sync
   bool is_running_ ATOLL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Round> next_ ATOLL_GUARDED_BY(mutex_) =
-      std::make_shared<Round>();  // its sync has not begun
+      std::make_shared<Round>();  // the round whose sync has not begun yet
 };
 
 }  // namespace atoll::lsm

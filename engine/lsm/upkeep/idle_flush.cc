@@ -37,7 +37,7 @@ void IdleFlush::look() {
   options.allow_write_stall = false;
   for (FamilyImpl *family : live_families_()) {
     if (!is_idle(family)) continue;
-    (void)db_->Flush(options, family->handle());  // a failure is a background error, shown elsewhere
+    (void)db_->Flush(options, family->handle());  // ErrorWatch reports a failure
     seen_.erase(family->id());
     if (!task_.rest(kPause)) return;
   }

@@ -1,6 +1,6 @@
-// Flushes families that nobody writes to any more but that still have rows in memory: such a family pins
-// the whole WAL behind its oldest row, and when the WAL limit is reached RocksDB flushes all of them at
-// once, with writers waiting. Here they go one by one, long before.
+// Flushes families that are not written any more but still have rows in memory. Such a family keeps the whole
+// WAL from its oldest row on. When the WAL reaches its limit, RocksDB would flush all such families at once,
+// and writers would wait. IdleFlush flushes them one by one, long before that.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -19,8 +19,8 @@ namespace atoll::lsm {
 class IdleFlush {
  public:
   struct Settings {
-    // A family that was not written for this long is idle. Each flush is one object in the bucket, so this
-    // also bounds what tables with a row now and then cost: at most one small PUT per this time and table.
+    // A family that was not written for this long is idle. Each flush makes one object in the bucket. So this
+    // time also limits the cost of a table that gets a row now and then: at most one small PUT per this time.
     std::chrono::milliseconds idle_after{300000};
     std::chrono::milliseconds look_every{10000};
   };
@@ -38,8 +38,8 @@ class IdleFlush {
   rocksdb::DB *const db_;
   const std::function<std::vector<FamilyImpl *>()> live_families_;
   const Settings settings_;
-  std::unordered_map<uint32_t, Seen> seen_;  // by family; only the task's
-  RepeatedTask task_;                        // last: uses all of the above
+  std::unordered_map<uint32_t, Seen> seen_;  // by family id; used by the task's thread only
+  RepeatedTask task_;                        // declared last, because its thread uses the other members
 };
 
 }  // namespace atoll::lsm

@@ -38,7 +38,8 @@ Status ManualCompactions::run(Work work) {
   return from_rocksdb(job.status);
 }
 
-// A job that is done holds no lock any more, so that joining its thread waits for nothing.
+// Joins the threads of the jobs that are done and removes these jobs. The caller holds mutex_. The thread of
+// such a job has set `done` and needs mutex_ no more, so join() ends at once.
 void ManualCompactions::forget_done() {
   jobs_.remove_if([](Job &job) {
     if (job.done) job.thread.front().join();

@@ -1,7 +1,8 @@
-// Compactions that a statement asks for, each on a thread of its own: RocksDB cannot be told to return from
-// one that waits for the bucket, so a statement that is killed leaves it behind.
+// Runs the compactions that statements ask for, each on a thread of its own. A compaction that waits for the
+// bucket cannot be aborted. So when its statement is killed, the statement returns, and the compaction goes
+// on in the background.
 //
-// Threads: `run` may be called by several; `stop` once nobody calls it any more.
+// Threads: any number of threads may call run(); stop() is called after the last call of run() has returned.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -19,16 +20,17 @@ namespace atoll::lsm {
 
 class ManualCompactions {
  public:
-  // A compaction; ends soon after the flag becomes true, unless it waits for the bucket.
+  // One compaction. It ends soon after *cancelled becomes true, except while it waits for the bucket.
   using Work = std::function<rocksdb::Status(std::atomic<bool> *cancelled)>;
 
   ~ManualCompactions() { stop(); }
 
-  // Runs `work` to its end. When the calling thread is interrupted, the work is told so and goes on without
-  // it. Errors: kInterrupted; kNoMemory: there is no thread for it, and it was not begun; those of the work.
+  // Runs `work` on a new thread and waits for its end. When the statement of the calling thread is killed,
+  // sets the flag of `work` and returns at once; `work` ends in the background. Errors: kInterrupted;
+  // kNoMemory: no thread could be started, so `work` did not begin; those of `work`.
   Status run(Work work);
-  // Cancels the compactions that still run and waits for their ends. Blocks: until the bucket takes table
-  // files, unless atoll_store_stop_waiting() was called.
+  // Cancels the compactions that still run and waits until they have ended. Blocks: while a compaction waits
+  // for the upload backlog. After atoll_store_stop_waiting(), no compaction waits for it.
   void stop();
 
  private:
@@ -36,7 +38,7 @@ class ManualCompactions {
     std::atomic<bool> cancelled{false};
     bool done = false;
     rocksdb::Status status;
-    std::vector<std::thread> thread;  // one
+    std::vector<std::thread> thread;  // has one element
   };
   void forget_done() ATOLL_REQUIRES(mutex_);
 

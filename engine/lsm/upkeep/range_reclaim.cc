@@ -9,7 +9,8 @@
 namespace atoll::lsm {
 namespace {
 
-// Drops of many small tables come in bursts; between two jobs the disk belongs to the users.
+// The pause between two jobs. Many small tables may be dropped at once; in the pauses, statements have the
+// disk to themselves.
 constexpr auto kPause = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -17,7 +18,8 @@ constexpr auto kPause = std::chrono::milliseconds(200);
 RangeReclaim::RangeReclaim(rocksdb::DB *db, atoll_store *store)
     : db_(db), store_(store), task_("atoll-reclaim", RepeatedTask::kNoRhythm, [this] { reclaim_first(); }) {}
 
-// Adjacent or overlapping ranges of one family become one job.
+// Merges the new range with queued ranges of the same family that overlap it or are adjacent: one job for
+// all.
 void RangeReclaim::add(Family *family, std::string begin, std::string end) {
   MutexLock lock(mutex_);
   for (auto job = jobs_.begin(); job != jobs_.end();) {
@@ -45,7 +47,7 @@ void RangeReclaim::reclaim_first() {
   jobs_.pop_front();
   running_ = 1;
   lock.unlock();
-  guarded_or_nothing([&] { reclaim(job); });  // compactions get to the range later
+  guarded_or_nothing([&] { reclaim(job); });  // after an exception, compactions do it later
   lock.lock();
   running_ = 0;
   if (!jobs_.empty()) task_.ask(kPause);
@@ -56,8 +58,8 @@ void RangeReclaim::reclaim(const Job &job) {
   const rocksdb::Slice end(job.end);
   rocksdb::ColumnFamilyHandle *handle = job.family->handle();
   if (store_ != nullptr) atoll_store_note_drop(store_);
-  // Files wholly inside the range go without being read. No reader can be in them: the catalog stopped
-  // naming the range before it was deleted.
+  // Deletes files that lie wholly inside the range, without reading them. No reader uses them, because the
+  // catalog stopped naming the range before the range was deleted.
   (void)rocksdb::DeleteFilesInRange(db_, handle, &begin, &end, false);
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;

@@ -1,6 +1,7 @@
-// Gives back the space of deleted ranges: whole files at once, the rest by compaction, one range at a time
-// on a thread of its own. Nothing here is needed for correctness; what is pending at shutdown is forgotten
-// and left to ordinary compaction.
+// Frees the disk space of deleted ranges, one range at a time, on a thread of its own. Files that lie wholly
+// in the range are deleted at once; files that lie partly in it are compacted. Correctness does not depend on
+// this: ranges that are pending at a shutdown are forgotten, and RocksDB's ordinary compaction frees their
+// space.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -19,10 +20,10 @@ namespace atoll::lsm {
 
 class RangeReclaim {
  public:
-  // `store`: null without a bucket.
+  // `store`: nullptr when the database has no bucket.
   RangeReclaim(rocksdb::DB *db, atoll_store *store);
 
-  // [begin, end) of `family` is covered by a range tombstone that is already written.
+  // Queues [begin, end) of `family` to be reclaimed. Requires: its range tombstone has been written.
   void add(Family *family, std::string begin, std::string end);
   size_t pending();
   void stop() { task_.stop(); }
@@ -40,7 +41,7 @@ class RangeReclaim {
   Mutex mutex_;
   std::list<Job> jobs_ ATOLL_GUARDED_BY(mutex_);
   size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  RepeatedTask task_;  // last: uses all of the above
+  RepeatedTask task_;  // declared last, because its thread uses the other members
 };
 
 }  // namespace atoll::lsm

@@ -1,4 +1,4 @@
-// What keeps the files of the database in order, and the memory for its blocks.
+// Maintenance of the databases: flushes, compactions, checks of table files, and the size of the block cache.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@ class Upkeep {
  public:
   virtual ~Upkeep() = default;
 
-  virtual Status flush(Family *family) = 0;  // nullptr: all
-  // Compacts all files with keys in [begin, end). Blocks: until that is done and the new files are uploaded.
-  // Errors: kInterrupted: the statement was killed; the compaction then ends in the background.
+  virtual Status flush(Family *family) = 0;  // nullptr: all families of main
+  // Compacts all files with keys in [begin, end). Blocks: until the compaction has ended, which also waits
+  // while the upload backlog is full. Errors: kInterrupted: the statement was killed; the compaction then
+  // ends in the background.
   virtual Status compact(Family *family, std::string_view begin, std::string_view end) = 0;
   // Reads all table files with keys in [begin, end), past the block cache, and compares every block with its
-  // checksum. As any read does, it takes the local file, else cached parts, else the bucket. `is_cancelled`
-  // is asked before each read of at most 2 MiB; once true, it must stay so. Errors: kCorruption (names file
-  // and offset), kUnavailable, kInterrupted.
+  // checksum. Like any read, it reads the local file, or else cached parts, or else the bucket. It calls
+  // `is_cancelled` before each read of at most 2 MiB; once `is_cancelled` has returned true, it must always
+  // return true. Errors: kCorruption (the message names file and offset), kUnavailable, kInterrupted.
   virtual Status verify_files(Family *family, std::string_view begin, std::string_view end,
                               const std::function<bool()> &is_cancelled) = 0;
 
-  virtual void set_block_cache_bytes(uint64_t bytes) = 0;  // the most that it may take
+  virtual void set_block_cache_bytes(uint64_t bytes) = 0;  // the block cache's new size limit
   virtual uint64_t block_cache_bytes() const = 0;
   virtual uint64_t block_cache_bytes_used() const = 0;
 };

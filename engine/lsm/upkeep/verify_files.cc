@@ -1,4 +1,5 @@
-// DatabaseImpl::verify_files(): checksums of the bytes that are stored, whatever the block cache holds.
+// DatabaseImpl::verify_files(): compares the stored bytes of table files with their checksums, past the block
+// cache.
 #include <rocksdb/convenience.h>
 #include <rocksdb/file_system.h>
 
@@ -9,11 +10,12 @@
 namespace atoll::lsm {
 namespace {
 
-constexpr size_t kReadBytes = 2 << 20;  // as a scan of rows; TableReader fetches ahead of such reads
+constexpr size_t kReadBytes = 2 << 20;  // as in scans of rows: for such reads, TableReader fetches ahead
 
 using IsCancelled = std::function<bool()>;
 
-// Fails all reads once it is cancelled: RocksDB has no other way out of a file it verifies.
+// A file whose reads fail once `is_cancelled` returns true: RocksDB offers no other way to stop the
+// verification of a file.
 class CancellableFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
  public:
   CancellableFile(std::unique_ptr<rocksdb::FSRandomAccessFile> file, const IsCancelled &is_cancelled)
@@ -53,8 +55,8 @@ class CancellableFiles final : public rocksdb::FileSystemWrapper {
 
 }  // namespace
 
-// RocksDB does not keep the files while they are read here: one that a compaction removed meanwhile is no
-// part of the range any more, so it does not matter that it could not be read.
+// RocksDB may delete a file while this function reads it. A file that a compaction has removed does not
+// belong to the range any more, so an error of this file is ignored.
 Status DatabaseImpl::verify_files(Family *family, std::string_view begin, std::string_view end,
                                   const std::function<bool()> &is_cancelled) {
   rocksdb::DB *const db = Raw::of(family);

@@ -1,5 +1,5 @@
-// Goal:   verify_files() finds a damaged byte whatever the block cache holds, looks at the range's files
-//         only, and takes no file that a compaction removed for a damaged one.
+// Goal:   verify_files() finds a damaged byte even if the block cache has the block undamaged, reads only the
+//         files of the range, and does not report a file that a compaction removed.
 // Method: a flipped byte; a compaction between two files; a KILL before and within a file.
 #include <algorithm>
 #include <fstream>
@@ -17,7 +17,7 @@ class VerifyFilesTest : public ::testing::Test {
     ASSERT_ATOLL_OK(database_.open());
     ASSERT_ATOLL_OK(database_->create_family(Compression{}, &family_));
   }
-  // One file with the rows of `index`.
+  // Writes 2000 rows of `index` and flushes them to one file.
   void write_file(char index) {
     for (uint64_t i = 0; i < 2000; ++i)
       ASSERT_ATOLL_OK(database_.put(family_, test_key(i, index), "value " + std::to_string(i * 7919)));
@@ -76,7 +76,7 @@ TEST_F(VerifyFilesTest, it_ends_when_it_is_cancelled) {
 TEST_F(VerifyFilesTest, it_ends_within_a_file) {
   constexpr int kReads = 8;
   const std::string value(64 << 10, 'v');
-  for (uint64_t i = 0; i < kReads * 32; ++i)  // 2 MiB each
+  for (uint64_t i = 0; i < kReads * 32; ++i)  // 32 rows have 2 MiB
     ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 1), value));
   ASSERT_ATOLL_OK(database_->flush(family_));
   const std::vector<TableFile> files = database_->table_files();

@@ -1,6 +1,6 @@
-// Goal:   one sync of the WAL serves all threads that wait for one, no thread is told of a sync that began
+// Goal:   threads that wait for a sync of the WAL share one, no thread gets the outcome of a sync that began
 //         before its write, and after a failed sync nothing is written any more.
-// Method: a sync that waits until the test lets it go; a real RocksDB whose WAL files fail to sync.
+// Method: a fake sync that blocks until the test releases it; a real RocksDB whose WAL files fail to sync.
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
 
@@ -14,7 +14,7 @@
 namespace atoll::lsm {
 namespace {
 
-// Syncs that begin at once and end one by one, when told.
+// Fake syncs. Each begins at once and ends only when the test calls let_go().
 class HeldSyncs {
  public:
   Status sync() {
@@ -68,7 +68,7 @@ TEST(GroupSyncTest, who_comes_while_a_sync_runs_shares_the_next_one) {
   for (int i = 0; i < kLate; ++i)
     late.push_back(std::async(std::launch::async, [&] { return ++coming, group.wait(); }));
   ASSERT_TRUE(TestDatabase::wait_for([&] { return coming == kLate; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // from there to the group
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // lets the threads get into group.wait()
   EXPECT_EQ(syncs.begun(), 1);
   syncs.let_go(1, Status::Ok());
   EXPECT_TRUE(first.get().ok());
@@ -120,8 +120,8 @@ class FullDisk final : public rocksdb::FileSystemWrapper {
   std::atomic<bool> is_full{false};
 };
 
-// After commits that are visible but perhaps not on disk, nothing more may be committed. RocksDB alone would
-// go on as soon as there is space.
+// After a failed sync, some visible commits may not be on disk, so nothing more may be committed. RocksDB
+// without CloudFileSystem would accept writes again as soon as the disk has space.
 TEST(WalSyncTest, after_a_failed_sync_nothing_is_written_until_the_database_is_opened_again) {
   const TestDatabase directories(true);
   const std::string path = (directories.root() / "db").string();

@@ -8,7 +8,7 @@
 namespace atoll::plugin {
 namespace {
 
-// The server's error log wants its variables for the thread.
+// Prepares a thread for the server's error log, which needs the thread's variables of the mysys library.
 struct ServerThread {
   ServerThread() { my_thread_init(); }
   ~ServerThread() { my_thread_end(); }

@@ -1,4 +1,4 @@
-// One thread that calls a function each second, or in another rhythm, until it is stopped.
+// A thread that calls a function once a second, or with another period, until the object is destroyed.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,8 @@ namespace atoll::plugin {
 
 class Background {
  public:
-  // `tick` gets the number of periods since start; it may take longer than a period.
+  // `tick` gets the number of the call, from 1. The next call begins one period after the end of the last
+  // one, so a call may take longer than a period.
   explicit Background(std::function<void(uint64_t)> tick,
                       std::chrono::milliseconds period = std::chrono::seconds(1));
 
@@ -19,7 +20,7 @@ class Background {
 
   const std::function<void(uint64_t)> tick_;
   uint64_t number_ = 0;
-  RepeatedTask task_;  // last: uses all of the above
+  RepeatedTask task_;  // last: it uses all members above
 };
 
 }  // namespace atoll::plugin

@@ -18,13 +18,14 @@ namespace atoll::plugin {
 
 namespace {
 
-// Only larger buffers are mapped by themselves, and a heap keeps a free end of this size: what a scan or an
-// upload takes and gives back in turn must not cost page faults each time. With 1 and 2 MiB an ALTER from
-// ATOLL to InnoDB took 1.10 times as long; with these sizes 1.02 times, less than what two runs differ by.
+// The C library maps only buffers of at least 4 MiB on their own, and each heap keeps up to 8 MiB of free
+// memory at its end. A scan or an upload takes and frees the same buffers again and again, which must not
+// cost page faults each time. With 1 and 2 MiB an ALTER from ATOLL to InnoDB took 1.10 times as long; with
+// these sizes 1.02 times, which is less than the difference between two runs.
 constexpr int kMappedBytesMin = 4 << 20;
 constexpr int kFreeEndBytesMax = 8 << 20;
-// In a small container memory is dearer than page faults: beside 228 MiB in buffers, another 80 MiB stayed
-// resident.
+// In a small container, memory matters more than page faults: beside 228 MiB in buffers, another 80 MiB
+// stayed resident.
 constexpr uint64_t kSmallMemoryBytes = 1ull << 30;
 constexpr int kSmallMappedBytesMin = 256 << 10;
 constexpr int kSmallFreeEndBytesMax = 1 << 20;
@@ -36,13 +37,15 @@ bool is_set_by_administrator() {
   return false;
 }
 
-// Looking for free pages costs some milliseconds for each gigabyte, and taking them again costs page faults.
+// The least growth of unused memory for which malloc_trim() is called, because the call costs some
+// milliseconds for each gigabyte, and using the returned pages again costs page faults.
 constexpr int64_t kGrowthBytesMin = 32 << 20;
-constexpr int64_t kGrowthPart = 8;  // of what was there
-// Counting the bytes in use holds up each heap for a moment, so it is done every 2 seconds, and when the
-// process has grown.
+constexpr int64_t kGrowthPart = 8;  // an eighth of the resident memory, if that is more
+// Counting the bytes in use blocks each heap for a moment. So return_free_memory() counts them only at every
+// eighth call, which is every 2 seconds, and when the process has grown.
 constexpr int kLooksPerCount = 8;
-// Where memory is nearly used up, the kernel ends the process next: looking each time is worth its cost.
+// When memory is nearly used up, the kernel would end the process next. Then counting at each call is worth
+// its cost, and a growth of 8 MiB is enough for malloc_trim().
 constexpr int64_t kTightGrowthBytesMin = 8 << 20;
 
 bool is_tight(int64_t bytes) { return bytes > static_cast<int64_t>(memory_limit_bytes()) / 4 * 3; }
@@ -63,8 +66,8 @@ int64_t used_bytes() {
 }  // namespace
 
 uint64_t return_free_memory() {
-  // Unused bytes are resident, but in no buffer. Code, stacks and what others have mapped are among them, so
-  // only their growth counts.
+  // Unused bytes are resident bytes that are in no buffer. Code, stacks and memory that other libraries have
+  // mapped are among them, so only the growth of the unused bytes counts.
   static int64_t settled_bytes = 0, settled_unused_bytes = 0;
   static int looks = 0;
   const int64_t bytes = resident_bytes();
@@ -84,8 +87,8 @@ uint64_t return_free_memory() {
   }
   (void)malloc_trim(0);
   settled_bytes = resident_bytes();
-  // What other threads freed or took meanwhile may be resident and in no buffer at the next look: it must
-  // count as growth.
+  // Other threads may take or free memory during malloc_trim(). The larger of the two counts of used bytes
+  // makes the stored count of unused bytes low, so at the next call such memory counts as growth.
   settled_unused_bytes = settled_bytes - std::max(used, used_bytes());
   return static_cast<uint64_t>(settled_bytes);
 }

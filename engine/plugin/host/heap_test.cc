@@ -1,6 +1,6 @@
-// What threads have freed does not stay resident.
-// Method: threads take and free buffers at random while another thread looks for free memory, as in the
-// server; seed printed.
+// Goal:   memory that threads have freed does not stay resident.
+// Method: threads take and free buffers at random, while another thread calls return_free_memory(), as in the
+//         server. The test prints its seed.
 #include "plugin/host/heap.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ constexpr int kThreads = 2;
 constexpr int kRounds = 20;
 constexpr int kLooksToSettle = 16;
 constexpr size_t kBufferBytes = 255 << 10;
-constexpr size_t kPinBytes = 2000;  // keeps its neighbours from being one free end of the heap
+constexpr size_t kPinBytes = 2000;  // between free buffers: keeps them from merging at the end of the heap
 
 using Buffer = std::unique_ptr<char[]>;
 
@@ -45,8 +45,8 @@ void settle() {
   for (int look = 0; look < kLooksToSettle; ++look) return_free_memory();
 }
 
-// Takes up to 128 MB and frees a part of what it has, six times; in the end it has freed everything but
-// `pins`.
+// Takes up to 128 MB of buffers and frees a random part of what it has, six times. At the end it has freed
+// everything but `pins`.
 void take_and_free(unsigned int dice_seed, std::vector<Buffer> *pins) {
   std::mt19937 dice(dice_seed);
   std::vector<Buffer> buffers;
@@ -85,7 +85,8 @@ TEST(Heap, KeepsNothingOfWhatThreadsFreed) {
     }
     for (std::thread &thread : threads) thread.join();
     settle();
-    // A look gives nothing back before memory has grown by 32 MiB; the pins and their pages come on top.
+    // return_free_memory() gives nothing back before memory has grown by 32 MiB. The pins, and the pages
+    // around them, come on top.
     ASSERT_LE(resident_bytes(), before + (64 << 20)) << "round " << round;
   }
 }

@@ -1,4 +1,4 @@
-// SQL statements of the engine itself, run by the server it is loaded into.
+// Runs SQL statements of the engine itself in the server that has loaded the engine.
 #pragma once
 
 #include <memory>
@@ -6,12 +6,12 @@
 
 namespace atoll::plugin {
 
-// A connection without a socket or a user, which may do everything; what it does is not in the binary log.
-// Its statements run in the calling thread, which must not have a connection already and has called
+// A connection without a socket and without a user. It has all privileges, and its statements do not go to
+// the binary log. They run in the calling thread, which must not have another connection and must have called
 // my_thread_init().
 class LocalSql {
  public:
-  // What the server said to a statement; 0: it succeeded.
+  // The server's answer to a statement: its error number and message. 0: the statement succeeded.
   struct Outcome {
     unsigned error = 0;
     std::string message;
@@ -22,7 +22,7 @@ class LocalSql {
   LocalSql(const LocalSql &) = delete;
   LocalSql &operator=(const LocalSql &) = delete;
 
-  // Rows that the statement returns are thrown away. There is no default database before a USE.
+  // Runs a statement and drops the rows that it returns. There is no default database before a USE.
   Outcome run(const std::string &statement);
 
  private:
@@ -30,7 +30,7 @@ class LocalSql {
   const std::unique_ptr<Connection> connection_;
 };
 
-// The name in backticks, as SQL writes it whatever its characters are.
+// Returns the name in backticks, as SQL needs it, for any characters in it.
 std::string quoted(const std::string &name);
 
 }  // namespace atoll::plugin

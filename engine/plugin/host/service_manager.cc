@@ -1,4 +1,5 @@
-// The protocol is sd_notify(3)'s: lines in one datagram to the socket that NOTIFY_SOCKET names.
+// Sends the messages of sd_notify(3): lines in one datagram to the socket that the environment variable
+// NOTIFY_SOCKET names.
 #include "plugin/host/service_manager.h"
 
 #include <sys/socket.h>
@@ -17,7 +18,7 @@ void ask_for_more_time(const std::string &why, std::chrono::seconds extension) {
   address.sun_family = AF_UNIX;
   if (path == nullptr || std::strlen(path) >= sizeof(address.sun_path)) return;
   std::memcpy(address.sun_path, path, std::strlen(path));
-  if (path[0] == '@') address.sun_path[0] = '\0';  // a name that is in no directory
+  if (path[0] == '@') address.sun_path[0] = '\0';  // the name of an abstract socket
   const std::string message =
       "STATUS=" + why + "\nEXTEND_TIMEOUT_USEC=" +
       std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(extension).count());

@@ -1,5 +1,6 @@
-// Goal:   a service manager hears that a start goes on, and for how long; without one nothing happens.
-// Method: sockets in place of the manager's.
+// Goal:   the service manager gets the message that the start is in progress, and for how long. Without a
+//         manager nothing happens.
+// Method: the test's own sockets in place of the manager's.
 #include "plugin/host/service_manager.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +14,8 @@
 namespace atoll::plugin {
 namespace {
 
-// Returns what a manager hears that listens at `path`. A leading '@' stands for the zero byte with which the
-// name of an abstract socket begins.
+// Returns the message that a manager receives at the socket `path`. A leading '@' stands for the zero byte
+// with which the name of an abstract socket begins.
 std::string heard_at(const std::string &path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;

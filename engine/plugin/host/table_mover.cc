@@ -20,23 +20,24 @@
 namespace atoll::plugin {
 namespace {
 
-// A load can write 30 MB a second into one table. The move reads and writes again all rows that the table has
-// when it begins, so the mover looks often.
+// A load can write 30 MB a second into one table, and a move reads and writes all rows that the table has
+// when the move begins. So the mover looks often, to move the table while it is small.
 constexpr auto kLookEach = std::chrono::milliseconds(100);
-// With thousands of tables a look takes long. After a look the mover rests for this many times as long, and
-// so takes a sixth of one core at most.
+// With thousands of tables, looking at their sizes takes long. Afterwards the mover rests for this many times
+// as long, so it takes at most a sixth of one core.
 constexpr int kRestParts = 5;
-// The wait between two tries of a move; it doubles with each try that fails.
+// The wait before a failed move is tried again; it doubles with each failure.
 constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::seconds(3600);
-// The shared family is looked through when it has grown by this part of the limit.
+// The mover looks at the sizes of the tables in the shared family when the family has grown by a quarter of
+// atoll_shared_table_max.
 constexpr uint64_t kGrowthParts = 4;
 
-// The bucket counts as away when table files wait for it and the last upload is this long ago. An upload of
-// 8 MiB, a part of a large file, takes less on a line of 1 MB/s.
+// The bucket counts as unreachable when table files have waited for their upload for this long and no byte
+// was uploaded. One part of a large file has 8 MiB, and a line of 1 MB/s uploads it in less time.
 constexpr auto kBucketPatience = std::chrono::seconds(10);
 
-// The settings of the session that moves a table; the server's own do not matter to it. It waits at most a
-// second for the table, because statements that come later wait behind it.
+// Settings of the session that moves a table, in place of the server's own. The session waits at most one
+// second for the metadata lock of the table, because statements that come later wait behind it.
 constexpr const char *kSession[] = {
     "SET NAMES utf8mb4",
     "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0, sql_mode = '', "
@@ -45,7 +46,7 @@ constexpr const char *kSession[] = {
 
 std::atomic<uint64_t> moved_count{0};  // tables and partitions
 
-// Whether the error says that the table is of a kind that does not move.
+// Whether the error means that a table of this kind cannot be moved.
 bool is_final(unsigned error) {
   return error == ER_ALTER_OPERATION_NOT_SUPPORTED || error == ER_ALTER_OPERATION_NOT_SUPPORTED_REASON;
 }
@@ -86,8 +87,8 @@ void TableMover::look() {
   }
 }
 
-// Forgets tables that need not wait any longer and are not among `outgrown`: a user has dropped, renamed,
-// emptied or moved them.
+// Removes due retries of tables that are not in `outgrown`: a user has dropped, renamed, emptied or moved
+// these tables.
 void TableMover::forget_due_retries_but(const std::vector<Table> &outgrown) {
   std::erase_if(retries_, [&outgrown](const auto &retry) {
     return retry.second.due <= Clock::now() &&
@@ -137,7 +138,7 @@ void TableMover::move(const engine::Engine *running, const Table &table, uint64_
   }
   if (outcome.error != 0) return put_off(table, outcome.error, outcome.message);
   retries_.erase(table);
-  if (moved == 0) return;  // it was emptied meanwhile
+  if (moved == 0) return;  // the table was emptied meanwhile
   moved_count += moved;
   log_info("table " + name + " has outgrown the family that small tables share, and has one of its own now");
 }
@@ -151,11 +152,12 @@ void TableMover::put_off(const Table &table, unsigned error, const std::string &
   }
   const bool is_first = retry.wait == std::chrono::seconds(0);
   retry.wait = std::clamp(retry.wait * 2, kRetryMin, kRetryMax);
-  // A final error, too, is followed by another try: the table may be altered, or be another one of the same
-  // name.
+  // Even a move with a final error is tried again, because a user may alter the table, or make another one
+  // with the same name.
   if (is_final(error)) retry.wait = kRetryMax;
   retry.due = Clock::now() + retry.wait;
-  // That a table is in use, or the bucket away, is worth a message only when it has lasted.
+  // A table that is in use, or a bucket that cannot be reached, is worth a message only when this has lasted
+  // long.
   const bool may_pass = error == ER_LOCK_WAIT_TIMEOUT || error == ER_QUERY_INTERRUPTED;
   const bool is_news = may_pass ? retry.wait == kRetryMax : is_first;
   if (!is_news) return;

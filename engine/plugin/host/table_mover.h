@@ -1,12 +1,12 @@
-// Gives tables and partitions that have outgrown the shared column family one of their own, while they are
-// used: sizes and statistics are exact for a table alone in its files, and only such a one can be moved or
-// cloned by its files.
+// Moves tables and partitions that have outgrown the shared column family into a column family of their own,
+// while statements use them. The size and the statistics of a table are exact only when its files have no
+// rows of other tables, and only such a table can be moved or cloned by its files.
 //
-// A thread looks ten times a second whether the shared family has grown, and only then at its tables. A move
-// is an ALTER TABLE ... FORCE (table/online/online_move.h), which needs the table for itself for a
-// moment at its begin and its end: where a transaction holds it for longer than a second, the move is given
-// up, and tried again later. It is given up too when the bucket is away: other statements may wait for the
-// move, and the bucket may be away for hours.
+// A thread checks ten times a second whether the shared family has grown, and only if it has, looks at the
+// sizes of its tables. A move is an ALTER TABLE ... FORCE (table/online/online_move.h), which needs the table
+// for itself for a moment at its beginning and at its end. When a transaction holds the table for longer than
+// a second, the mover gives the move up and tries it again later. It also gives up when the bucket cannot be
+// reached, because other statements may wait for the move, and the bucket may be unreachable for hours.
 #pragma once
 
 #include <chrono>
@@ -25,10 +25,10 @@ namespace atoll::plugin {
 class TableMover {
  public:
   TableMover();
-  // Ends a move that is under way: the table stays where it is.
+  // Interrupts a running move; its table stays in the shared family.
   ~TableMover() = default;
 
-  // Tables and partitions that were moved since the start of the server.
+  // The number of tables and partitions that were moved since the start of the server.
   static uint64_t moved();
 
  private:
@@ -42,32 +42,34 @@ class TableMover {
     std::chrono::seconds wait{0};
   };
 
-  // Watches whether the bucket takes the table files that wait for it.
+  // Watches whether table files that wait for their upload get into the bucket.
   class Bucket {
    public:
-    // True when table files wait, and nothing was uploaded for some seconds. Ask often.
+    // True when table files wait for their upload, but nothing was uploaded for kBucketPatience. Must be
+    // called often, because each call compares the uploaded bytes with those at the last call.
     bool is_away(const engine::Engine *running);
 
    private:
-    uint64_t bytes_uploaded_ = 0;  // at the last question
+    uint64_t bytes_uploaded_ = 0;  // at the last call of is_away()
     Clock::time_point moved_on_ = Clock::now();
   };
 
   void look();
   bool is_worth_looking(engine::Engine *running, uint64_t bytes_max);
-  // The tables that have outgrown the shared family and need not wait for their next try, sorted.
+  // Returns the tables that have outgrown the shared family, sorted, without those that still wait for their
+  // next try.
   std::vector<Table> outgrown(engine::Engine *running, uint64_t bytes_max) const;
   void forget_due_retries_but(const std::vector<Table> &outgrown);
   void move(const engine::Engine *running, const Table &table, uint64_t bytes_max);
   void put_off(const Table &table, unsigned error, const std::string &message);
 
-  // These belong to the thread below.
-  uint64_t looked_at_bytes_ = 0;    // size of the shared family at the last look, or since
-  uint64_t looked_with_limit_ = 0;  // in bytes
-  Clock::time_point not_before_;    // the next look
+  // Only the thread of background_ uses the members from here on.
+  uint64_t looked_at_bytes_ = 0;    // size of the shared family at the last look; less if it has shrunk since
+  uint64_t looked_with_limit_ = 0;  // bytes_max at the last look
+  Clock::time_point not_before_;    // the next look comes no earlier
   std::map<Table, Retry> retries_;
   Bucket bucket_;
-  Background background_;  // last: uses all of the above
+  Background background_;  // last: it uses all members above
 };
 
 }  // namespace atoll::plugin

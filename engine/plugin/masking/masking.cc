@@ -34,8 +34,8 @@ void close_tables(const std::string &why) {
       Status(Code::kUnavailable, "the tables of this clone are closed until they are masked: " + why));
 }
 
-// The collector drops the pins of the history soon after the history was suspended. Errors: kUnavailable
-// until then.
+// Checks that the bucket has no pin of the history any more. The collector drops these pins soon after the
+// history was suspended. Errors: kUnavailable while there is one.
 Status expect_no_history(const engine::Engine &running) {
   bool has_history = false;
   const auto look_at = [&has_history](const atoll_snapshot *snapshot) {
@@ -61,7 +61,7 @@ void Masking::turn() {
   if (is_over_ || !mysqld_server_started || abort_loop || Clock::now() < not_before_) return;
   const engine::Preparation scope;
   const Status status = mask();
-  if (status.code() == Code::kUnavailable) {  // the bucket is silent, or its collector not done
+  if (status.code() == Code::kUnavailable) {  // the bucket does not answer, or has pins of the history
     not_before_ = Clock::now() + kRetryEach;
     return;
   }
@@ -81,7 +81,8 @@ void Masking::turn() {
 Status Masking::mask() {
   if (!have_run_) ATOLL_RETURN_IF_ERROR(run_file());
   have_run_ = true;
-  // A history begins with the newest root, so this root, and the log behind it, must have masked rows only.
+  // A later history begins with the newest root. So this root, and the log behind it, must contain masked
+  // rows only.
   ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
   ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
   ATOLL_RETURN_IF_ERROR(expect_no_history(*running_));
@@ -98,7 +99,7 @@ Status Masking::run_file() {
         "remove the setting, or correct atoll_url");
   std::vector<std::string> statements;
   ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
-  suspend_history(true);  // a moment before the end of the masking shall not be had again
+  suspend_history(true);  // nobody may restore a moment before the masking ended
   return run(statements);
 }
 
@@ -112,7 +113,7 @@ Status Masking::run(const std::vector<std::string> &statements) {
     ATOLL_RETURN_IF_ERROR(
         run_one(&sql, statements[number], "statement " + std::to_string(number + 1) + " of " + file_));
   }
-  // A transaction that the file left open would be rolled back with the session.
+  // Commits a transaction that the file left open, because the end of the session would roll it back.
   return run_one(&sql, "COMMIT", "COMMIT behind the last statement of " + file_);
 }
 

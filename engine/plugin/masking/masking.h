@@ -1,13 +1,13 @@
-// atoll_mask_file: the statements of a file run once in a clone, before anybody else can open its tables.
+// atoll_mask_file: the SQL statements of this file run once in a clone, before any user can open its tables.
 //
-// The tables are closed (engine::hold_back) from before the first connection until a note in the catalog says
-// that all statements have run. The note names the database, so that a clone of a masked clone can be masked
-// again.
+// The tables are closed (engine::hold_back()) before the first connection is served, and until a note in the
+// catalog says that all statements have run. The note has the uuid of the database, so that a clone of a
+// masked clone is masked again.
 //
 // Invariants
-//   MASK-1  What was not masked is never shown: a statement that fails, a file that cannot be read, a
-//           database that is no clone, and the end of the server leave the tables closed. The next start
-//           runs all statements again. The history begins with a root in which all is masked.
+//   MASK-1  Rows that are not masked are never shown. A statement that fails, a file that cannot be read, a
+//           database that is no clone, and a shutdown of the server leave the tables closed; the next start
+//           runs all statements again. The history begins with a root that has masked rows only.
 // Tests: sql_file_test.cc, tests/history/test_masking.py.
 #pragma once
 
@@ -24,10 +24,10 @@ namespace atoll::plugin {
 
 class Masking {
  public:
-  // Closes the tables of `running` when the statements of `file` have to run; they run when the server has
-  // started, and then the tables are opened. nullptr: they have run already, or there is no file. Sends no
-  // request.
-  // Throws: std::system_error when the process gets no thread; the tables stay closed then.
+  // Closes the tables of `running` if the statements of `file` have to run. The statements run when the
+  // server has started, and then the tables are opened. nullptr: the statements have run already, or there is
+  // no file. Sends no request. Throws: std::system_error when the process gets no thread; then the tables
+  // stay closed.
   static std::unique_ptr<Masking> begin(engine::Engine *running, const std::string &file);
 
  private:
@@ -41,10 +41,11 @@ class Masking {
 
   engine::Engine *const running_;
   const std::string file_;
-  bool have_run_ = false;  // the statements; the task's, as the two that follow
+  // Only the thread of background_ uses the members from here on.
+  bool have_run_ = false;  // the statements of the file have run
   bool is_over_ = false;
-  Clock::time_point not_before_;  // the next try
-  Background background_;         // last: uses all of the above
+  Clock::time_point not_before_;  // the next try comes no earlier
+  Background background_;         // last: it uses all members above
 };
 
 }  // namespace atoll::plugin

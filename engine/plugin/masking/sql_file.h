@@ -1,5 +1,5 @@
-// A file of SQL statements, by the rules of the server's init_file: a statement ends with a semicolon at the
-// end of a line; between statements, lines that begin with # or -- and empty ones are left out.
+// Reads a file of SQL statements by the rules of the server's init_file. A statement ends with a semicolon at
+// the end of a line. Between statements, empty lines and lines that begin with # or -- are skipped.
 #pragma once
 
 #include <string>
@@ -10,11 +10,10 @@
 
 namespace atoll::plugin {
 
-// Splits the text into statements, without their semicolons.
-// Errors: kInvalid, when there is no statement, or something stands behind the last semicolon: the file may
-// be cut off.
+// Splits the text into statements, without their semicolons. Errors: kInvalid when there is no statement, or
+// when text follows the last semicolon: then the file may be cut off.
 Status split_sql(std::string_view text, std::vector<std::string> *statements);
-// Does the same with the content of a file. Errors: also kInvalid, when the file cannot be read.
+// As split_sql(), for the content of a file. Errors: also kInvalid when the file cannot be read.
 Status read_sql_file(const std::string &path, std::vector<std::string> *statements);
 
 }  // namespace atoll::plugin

@@ -1,5 +1,5 @@
-// Goal:   each statement of a file is found whole, and a file that was cut off is refused.
-// Method: texts as people write them.
+// Goal:   split_sql() finds each statement of a file whole, and refuses a file that was cut off.
+// Method: texts as users write them.
 #include "plugin/masking/sql_file.h"
 
 #include <gtest/gtest.h>

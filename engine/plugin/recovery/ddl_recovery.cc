@@ -28,9 +28,9 @@ bool is_there(const fs::path &file) {
   return fs::exists(file, error);
 }
 
-// The server writes the .frm of a discovered table in place: a kill -9 may leave half of it, and the table
-// could not be opened any more. The catalog's copy is the truth; without the file the table is discovered
-// anew.
+// The server writes the .frm of a discovered table in place, so kill -9 may leave half of the file, and then
+// the server cannot open the table. This function removes such a file. The catalog has the whole definition,
+// and without the file the server discovers the table again.
 void remove_torn_definitions(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
     if (table->frm.empty()) continue;
@@ -45,9 +45,9 @@ void remove_torn_definitions(const std::vector<TablePtr> &tables, const fs::path
   }
 }
 
-// The server renames a partitioned table in the engine first and its .frm last. When it was cut off in
-// between, its DDL log can undo nothing: it needs the .frm to know the engine of the partitions. This
-// function moves the .frm, so that the log can.
+// The server renames a partitioned table in the engine first and its .frm last. After a crash in between, the
+// server's DDL log cannot undo the statement, because it needs the .frm to know the engine of the partitions.
+// This function renames the .frm, so that the DDL log can undo the statement.
 void move_definitions_of_renamed(const Catalog &catalog, const std::vector<TablePtr> &tables,
                                  const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
@@ -67,7 +67,7 @@ void move_definitions_of_renamed(const Catalog &catalog, const std::vector<Table
   }
 }
 
-// A .par file with this content and without a .frm beside it; empty: there is none.
+// Returns a .par file with this content that has no .frm beside it; empty: there is none.
 fs::path stray_partition_list(const fs::path &directory, std::string_view content) {
   for (const fs::path &file : files_in(directory)) {
     if (file.extension() != ".par" || content_of(file) != content) continue;
@@ -78,7 +78,7 @@ fs::path stray_partition_list(const fs::path &directory, std::string_view conten
 
 // RENAME TABLE renames the .par file, which lists the partitions, before the .frm. After a crash between the
 // two, the catalog gives the partitions their old names back, but the .par file still has the new name. This
-// function renames it back, or writes it again if it is gone.
+// function renames the .par file back, or writes it again if it is missing.
 void put_back_partition_lists(const std::vector<TablePtr> &tables, const fs::path &data_dir) {
   for (const TablePtr &table : tables) {
     if (!table->logical_only || table->par.empty() || table->frm.empty()) continue;
@@ -103,7 +103,8 @@ std::set<std::string> databases_of(const Catalog &catalog) {
   return names;
 }
 
-// The name under which the directory has this definition; empty: it does not have it.
+// Returns the name of the table whose .frm in `directory` has the content `frm`, apart from internal names
+// (#sql-...); empty: there is none.
 std::string name_of_definition(const fs::path &directory, std::string_view frm) {
   for (const fs::path &file : files_in(directory))
     if (file.extension() == ".frm" && !catalog::is_internal(file.stem().string()) && content_of(file) == frm)
@@ -111,8 +112,9 @@ std::string name_of_definition(const fs::path &directory, std::string_view frm) 
   return {};
 }
 
-// When the server rolls forward an ALTER of a partitioned table from another engine, it moves the .frm of the
-// new table and asks the other engine to rename the rest. This function renames the entry and the .par file.
+// After a crash in an ALTER that brings a partitioned table from another engine, the server may roll the
+// ALTER forward: it renames the .frm of the new table and asks the other engine to rename the partitions.
+// This function renames the catalog's entry of the new table, its partitions and its .par file.
 Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   for (const TablePtr &table : catalog->list("")) {
     if (!table->logical_only || table->frm.empty() || !catalog::is_internal(table->name)) continue;
@@ -127,7 +129,7 @@ Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// All partitions, by the database and the name of the partitioned table.
+// The names of all partitions, by the database and the name of their partitioned table.
 using Partitions = std::map<std::pair<std::string, std::string>, std::set<std::string>>;
 
 Partitions partitions_of(const std::vector<TablePtr> &tables) {
@@ -138,7 +140,7 @@ Partitions partitions_of(const std::vector<TablePtr> &tables) {
   return partitions;
 }
 
-// Whether the list names exactly these partitions.
+// Whether `list` names exactly the partitions `partitions` of the table `whole`.
 bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::set<std::string> &partitions,
                 const std::string &whole) {
   if (!list) return false;
@@ -147,10 +149,10 @@ bool is_list_of(const std::optional<catalog::PartitionList> &list, const std::se
   return listed == partitions;
 }
 
-// Makes the entry from the files where the server's recovery has finished or undone a statement on partitions
-// by the files alone: the entry is missing, empty or lists other partitions than there are. An entry that
-// agrees with them is not touched: it may be newer than files that were left here when another server had the
-// bucket.
+// Replaces the catalog's entry of a partitioned table by what its .frm and .par files say, if the entry is
+// missing, is empty or lists other partitions than exist. This happens when the server's recovery finishes or
+// undoes a statement on partitions by the files alone. An entry that lists the existing partitions is not
+// changed: it may be newer than the files, which may be from a time before another server had the bucket.
 Status follow_files(Catalog *catalog, const DataDirectory &directory, const std::string &database,
                     const std::string &name, const std::set<std::string> &partitions) {
   const TablePtr entry = catalog->find(database, name);
@@ -184,15 +186,16 @@ Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
   return first_failure;
 }
 
-// What becomes of the old table of an ALTER that was cut off, when the catalog does not have its name any
-// more.
+// Decides about the old table of an ALTER that was cut off. Called only when the catalog has no table with
+// the old table's former name.
 catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
   const fs::path file = directory.path / aside.database / catalog::whole_table(aside.former_name);
   const std::string frm = content_of(file.string() + ".frm");
   const auto list = catalog::parse_partition_list(content_of(file.string() + ".par"));
   if (frm.empty() || frm == aside.frm || is_own(frm, list, directory.own_type))
     return catalog::Fate::kPutBack;
-  // The new table's list gets its name after its partitions and before the .frm.
+  // An ALTER renames the partitions of the new table first, then its .par file, then its .frm. So when this
+  // .par file lists partitions, the new table is complete.
   const bool is_whole = list && list->is_built_in() && !directory.is_older;
   return is_whole ? catalog::Fate::kDrop : catalog::Fate::kKeep;
 }
@@ -210,7 +213,8 @@ Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
   return status;
 }
 
-// Drops entries of tables whose CREATE TABLE was cut off before the first partition and before the .frm.
+// Drops the entries of partitioned tables whose CREATE TABLE was cut off before it made the first partition
+// and the .frm.
 Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
   const std::vector<TablePtr> tables = catalog->list("");
   const Partitions partitions = partitions_of(tables);
@@ -225,7 +229,7 @@ Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// Removes lists of partitions under names that the server made for itself, if they have no .frm.
+// Removes .par files of ATOLL tables under internal names (#sql-...) that have no .frm beside them.
 void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &databases,
                         const DataDirectory &directory) {
   for (const std::string &database : databases) {
@@ -244,10 +248,11 @@ void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &dat
 void set_aside(const fs::path &file, const fs::path &target) {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
-  fs::rename(file, target, error);  // over that of a former time
+  fs::rename(file, target, error);  // replaces a file that was set aside earlier
 }
 
-// Sets aside definitions that are not the catalog's: their tables would be shown and could not be read.
+// Moves .frm and .par files that contradict the catalog to another directory. SHOW TABLES would list their
+// tables, but no statement could read them.
 void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
   each_own_definition(directory.path, directory.own_type, [&](const OwnDefinition &found) {
     const TablePtr table = catalog.find(found.database, found.name);
@@ -271,8 +276,9 @@ void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
 }
 
 Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
-  const std::set<std::string> databases = databases_of(*catalog);  // also of what is dropped now
-  // Each step runs even if another failed, so that a table that cannot be mended does not hinder the others.
+  const std::set<std::string> databases = databases_of(*catalog);  // before the steps below drop tables
+  // Each step runs even if another one failed, so that one table that cannot be repaired does not keep the
+  // others from being repaired.
   const Status steps[] = {
       rename_after_definition(catalog, directory.path),
       follow_all_files(catalog, directory),

@@ -1,4 +1,5 @@
-// Catalog and files after a crash in DDL: each state as the server's own recovery leaves it.
+// Tests the repair of catalog and files after a crash in DDL, from each state that the server's own recovery
+// can leave.
 #include "plugin/recovery/ddl_recovery.h"
 
 #include <gtest/gtest.h>
@@ -142,7 +143,7 @@ TEST_F(DdlRecoveryTest, the_old_table_of_an_alter_is_put_back_kept_or_dropped) {
   const Names kept{"#sqlx-backup-1-2", "#sqlx-backup-1-2#P#p0", "#sqlx-backup-1-2#P#p1"};
   struct Case {
     const char *story;
-    std::string frm, par;  // of t, as files
+    std::string frm, par;  // content of t.frm and t.par; empty: no such file
     bool is_older;
     Names expected;
   };
@@ -200,7 +201,7 @@ TEST_F(DdlRecoveryTest, an_entry_that_never_got_partitions_goes_with_its_files) 
   write("t.frm", "");
   write("t.par", partition_list(kAtoll, 2));
   make_entry("u", "frm", partition_list(kAtoll, 2));
-  write("u.frm", "frm");  // the server knows the table: not ours to judge
+  write("u.frm", "frm");  // the server has a definition, so the entry stays
   finish();
   EXPECT_EQ(tables(), Names{"u"});
   EXPECT_FALSE(exists("t.frm"));
@@ -246,7 +247,7 @@ TEST_F(DdlRecoveryTest, half_written_definitions_go_and_lists_come_back_before_r
   write("t.frm", "the whole");
   make_partitioned("u", "u");
   write("u.frm", "u");
-  make_partitioned("v", "");  // what it is, only its file can say
+  make_partitioned("v", "");  // without a definition, its .par is not written
   prepare_ddl_recovery(*catalog_, directory_.path);
   EXPECT_FALSE(exists("t.frm"));
   EXPECT_EQ(content_of(directory_.path / "d" / "u.par"), partition_list(kAtoll, 2));

@@ -25,7 +25,7 @@ std::vector<fs::path> directories_in(const fs::path &directory) {
   return directories;
 }
 
-// An engine's name stands in a .frm with its length before it.
+// A .frm contains the name of the table's engine, after two bytes with the length of the name.
 bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type) {
   return list ? list->is_all_of(own_type) : frm.find(std::string("\5\0ATOLL", 7)) != std::string::npos;
 }

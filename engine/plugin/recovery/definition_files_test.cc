@@ -1,5 +1,6 @@
-// Goal:   a .frm, or the .par beside it, tells whose table it defines; directories that cannot be read are
-// empty. Method: contents as the server writes them.
+// Goal:   a .frm, or the .par file beside it, tells which engine's table it defines. A directory that cannot
+//         be read counts as empty.
+// Method: contents as the server writes them.
 #include "plugin/recovery/definition_files.h"
 
 #include <gtest/gtest.h>

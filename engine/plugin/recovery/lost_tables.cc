@@ -11,7 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// mariadb-backup 10.11 leaves the first; 11.1 and later call it by the second name.
+// The file in which mariadb-backup notes the position of a backup: the first name in 10.11, the second in
+// 11.1 and later.
 constexpr const char *kBackupNotes[] = {"xtrabackup_info", "mariadb_backup_info"};
 
 std::string restore_command(const std::string &backup_gtid) {
@@ -31,7 +32,8 @@ LostTables find_lost_tables(const catalog::Catalog &catalog, const fs::path &dat
   return lost;
 }
 
-// The note says: binlog_pos = filename 'bin.000001', position '1118', GTID of the last change '0-1-5'
+// The note of mariadb-backup has a line like this: binlog_pos = filename 'bin.000001', position '1118', GTID
+// of the last change '0-1-5'
 std::string gtid_of_backup(const fs::path &data_dir) {
   constexpr std::string_view kBefore = "GTID of the last change '";
   for (const char *name : kBackupNotes) {

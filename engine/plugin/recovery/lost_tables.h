@@ -1,6 +1,7 @@
-// Tables that a data directory defines and the database lacks, at the first start with that directory: it is
-// a copy made by a tool that does not know #atoll, such as mariadb-backup. The server starts; the log says
-// what is missing, and how to get it back.
+// Finds tables that the data directory defines and the database lacks, at the first start of the engine on
+// that directory. There are such tables when the directory was copied by a tool that does not know #atoll,
+// such as mariadb-backup. The server starts in any case; the log says which tables are missing, and how to
+// get them back.
 //
 // Threads: only while no statement can reach the engine.
 #pragma once
@@ -23,12 +24,13 @@ struct LostTables {
 LostTables find_lost_tables(const catalog::Catalog &catalog, const std::filesystem::path &data_dir,
                             uint8_t own_type);
 
-// The GTID position of the backup that `data_dir` was made from, as mariadb-backup noted it there; empty: it
-// did not.
+// Returns the GTID position of the backup from which `data_dir` was made, as mariadb-backup noted it there;
+// empty: there is no such note.
 std::string gtid_of_backup(const std::filesystem::path &data_dir);
 
-// What the log says of the lost tables and of the backup; empty: nothing. `came_from_bucket`: the bucket had
-// a database, which the server has now; otherwise the server made a new one.
+// Returns the message for the log about lost tables and the backup; empty: there is nothing to say.
+// `came_from_bucket`: the bucket had a database, and the server uses it; otherwise the server made a new
+// database.
 std::string lost_tables_message(const LostTables &lost, const std::string &backup_gtid,
                                 const std::string &url, bool came_from_bucket);
 

@@ -1,4 +1,5 @@
-// Goal:   the first start with a copied data directory says which tables have no rows, and the way to them.
+// Goal:   the first start with a copied data directory says which tables have no rows, and how to get the
+//         rows.
 // Method: directories with .frm and .par files, and a catalog that knows some of them.
 #include "plugin/recovery/lost_tables.h"
 

@@ -17,7 +17,8 @@ namespace atoll::plugin {
 namespace {
 
 constexpr char kOptionsFile[] = "db.opt";
-// A directory's time has the resolution of the kernel's tick or, on some file systems, of two seconds.
+// The modification time of a directory has the resolution of the kernel's tick, or of two seconds on some
+// file systems. So a change within two seconds after another one may leave the time as it is.
 constexpr time_t kTimeResolutionSeconds = 2;
 
 bool same_time(const timespec &a, const timespec &b) {
@@ -44,14 +45,15 @@ std::vector<std::string> trigger_files(const std::string &directory) {
   return names;
 }
 
-// Bits 4 and 5 of byte 39 in the header of a .frm; 2 means yes (the server's enum ha_choice).
+// Whether a .frm defines a sequence. Bits 4 and 5 of byte 39 of its header say so; 2 means yes (the server's
+// enum ha_choice).
 bool is_sequence(std::string_view frm) {
   constexpr size_t kChoicesByte = 39;
   constexpr unsigned kYes = 2;
   return frm.size() > kChoicesByte && (static_cast<uint8_t>(frm[kChoicesByte]) >> 4 & 3) == kYes;
 }
 
-// The name of the table: a partition's entry stands for the whole table.
+// Returns the name of a table; for a partition ("t#P#p0"), that of its whole table.
 std::string_view table_of(std::string_view name) { return name.substr(0, name.find("#P#")); }
 
 }  // namespace
@@ -71,7 +73,7 @@ std::string trigger_table(std::string_view trn) {
 SideFiles::SideFiles(catalog::Catalog *catalog, std::string data_dir, FileModes modes)
     : catalog_(catalog), data_dir_(std::move(data_dir)), modes_(modes) {}
 
-// Databases with tables of ours, and databases whose files are in the catalog already.
+// Returns the databases that have ATOLL tables, or whose files are in the catalog already.
 std::set<std::string> SideFiles::databases() const {
   std::set<std::string> names;
   for (const catalog::DatabaseDef &database : catalog_->databases()) names.insert(database.name);
@@ -79,7 +81,7 @@ std::set<std::string> SideFiles::databases() const {
   return names;
 }
 
-// ---- Back into the data directory ---------------------------------------------------------------
+// ---- Copying files back into the data directory -------------------------------------------------
 
 Status SideFiles::restore(bool all, std::vector<std::string> *restored) {
   const MutexLock lock(mutex_);
@@ -116,8 +118,9 @@ Status SideFiles::restore_database(const std::string &name, const std::string &o
   return *made ? restore_sequences(name) : Status::Ok();
 }
 
-// The server discovers a table when it opens it. Of a sequence that it has not opened, SHOW FULL TABLES
-// (which mariadb-dump uses) knows only by the .frm that it is a sequence.
+// Writes the .frm files of sequences. Other tables need none, because the server discovers a table when it
+// opens it. But SHOW FULL TABLES, which mariadb-dump uses, recognizes a sequence that is not open only by its
+// .frm.
 Status SideFiles::restore_sequences(const std::string &database) const {
   for (const catalog::TablePtr &table : catalog_->list(database))
     if (is_sequence(table->frm))
@@ -125,7 +128,7 @@ Status SideFiles::restore_sequences(const std::string &database) const {
   return Status::Ok();
 }
 
-// Writes the file whole or not at all: the server must never see half a file.
+// Writes the file whole or not at all, because the server must never see half a file.
 Status SideFiles::write_file(const std::string &path, const std::string &content) const {
   const std::string partial = path + "~";
   const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, modes_.file);
@@ -147,7 +150,7 @@ Status SideFiles::write_file(const std::string &path, const std::string &content
   return from_errno(error, path);
 }
 
-// ---- Into the catalog ---------------------------------------------------------------------------
+// ---- Copying files into the catalog -------------------------------------------------------------
 
 Status SideFiles::sweep() {
   const MutexLock lock(mutex_);
@@ -185,10 +188,11 @@ Status SideFiles::sweep_database(const std::string &name) {
   if (is_unchanged(name, &now, &exists)) return Status::Ok();
   if (!exists) {
     seen_.erase(name);
-    // With tables left, somebody removed the directory behind the server's back: keep what we know.
+    // If the catalog still has tables of this database, DROP DATABASE was not run, but somebody removed the
+    // directory. Then the catalog keeps the copies of its files.
     return catalog_->list(name).empty() ? catalog_->drop_database(name) : Status::Ok();
   }
-  const std::string options = content_of(data_dir_ + "/" + name + "/" + kOptionsFile);  // may have none
+  const std::string options = content_of(data_dir_ + "/" + name + "/" + kOptionsFile);  // may be missing
   ATOLL_RETURN_IF_ERROR(catalog_->put_database({name, options}));
   ATOLL_RETURN_IF_ERROR(sweep_triggers(name));
   seen_[name] = now;
@@ -206,8 +210,9 @@ Status SideFiles::sweep_triggers(const std::string &name) {
     const bool is_trn = file_name.ends_with(".TRN");
     const std::string table =
         is_trn ? trigger_table(file.content) : file_name.substr(0, file_name.size() - 4);
-    // A .TRN names its table as SQL does, the catalog as the file system does. A name with special characters
-    // is looked up through the .TRG instead, so every .TRN with a name that needs encoding is kept.
+    // A .TRN file names its table as SQL does, but the catalog has the encoded name of the table's files. The
+    // name of a .TRG file is encoded, too. So a .TRN file whose table has a name that needs encoding is
+    // always kept, whatever the engine of the table.
     const bool is_plain =
         table.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
         std::string::npos;

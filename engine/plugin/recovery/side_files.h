@@ -1,10 +1,11 @@
-// Keeps copies of what the server stores beside our tables - each database's db.opt, triggers' .TRG and .TRN
-// files - in the catalog, and puts them back into an empty data directory.
+// Keeps copies of files that the server stores beside ATOLL tables (db.opt of each database, .TRG and .TRN
+// files of triggers) in the catalog, and puts the files back into an empty data directory.
 //
-// Views, routines, events and grants live in the server's own tables and are not kept.
+// Views are not kept, nor are routines, events and grants, which are in the server's own tables.
 //
-// The server tells engines nothing about these files, so sweep() looks: one stat of each database directory
-// (trigger files are replaced by rename, which changes the directory's time) and one of its db.opt.
+// The server does not tell engines when these files change, so sweep() looks for changes: it calls stat() for
+// each database directory and for its db.opt. The server replaces trigger files by rename, which changes the
+// time of the directory.
 //
 // Threads: sweep() and restore() may be called from any thread; one mutex orders them.
 #pragma once
@@ -31,26 +32,26 @@ struct FileModes {
 
 class SideFiles {
  public:
-  // `catalog` outlives this object.
+  // `catalog` must live longer than this object.
   SideFiles(catalog::Catalog *catalog, std::string data_dir, FileModes modes);
 
-  // Makes the directories of databases that have tables but no directory, with their db.opt and the
-  // definitions of their sequences, and puts trigger files back: into those, and with `all` (the store was
-  // restored) wherever they are missing. *restored: the databases whose directories were made. A database
-  // that fails is left out of sweep(), so that its copies are not lost, and the first failure is returned
-  // after all were tried. Errors: kNoSpace, kReadOnly, kInvalid.
+  // Makes the directories of databases that have tables but no directory, with their db.opt, the definitions
+  // of their sequences and their trigger files. With `all` (the store was restored), also puts back trigger
+  // files that are missing in other directories. *restored: the databases whose directories were made.
+  // sweep() leaves out a database that fails here, so that the catalog keeps the copies of its files. All
+  // databases are tried, and the first failure is returned. Errors: kNoSpace, kReadOnly, kInvalid.
   Status restore(bool all, std::vector<std::string> *restored);
 
-  // Stores what changed since the last sweep. Errors: those of the catalog's writes.
+  // Copies files that changed since the last sweep into the catalog. Errors: those of the catalog's writes.
   Status sweep();
 
  private:
-  // What a sweep saw of a database; when the next sweep sees the same, it need not read the files.
+  // What a sweep saw of a database. When the next sweep sees the same, it does not read the files.
   struct Seen {
     timespec directory_time{}, options_time{};
     off_t options_size = -1;
-    uint64_t generation = 0;  // of the catalog: a new table may have had triggers before it was ours
-    bool settled = false;     // false: the directory changed so recently that its time may not change again
+    uint64_t generation = 0;  // of the catalog: a new ATOLL table may have triggers already
+    bool settled = false;     // false: a later change may leave the directory's time as it is
   };
 
   std::set<std::string> databases() const;
@@ -69,7 +70,7 @@ class SideFiles {
   std::set<std::string> broken_ ATOLL_GUARDED_BY(mutex_);
 };
 
-// The table that the line "trigger_table=t" of a .TRN file names; empty if there is no such line.
+// Returns the table that a .TRN file names in its line "trigger_table=t"; empty if there is no such line.
 std::string trigger_table(std::string_view trn);
 
 }  // namespace atoll::plugin

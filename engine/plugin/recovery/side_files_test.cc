@@ -1,4 +1,4 @@
-// Databases' options and triggers: kept in the catalog, put back into an empty data directory.
+// Tests that db.opt and trigger files are kept in the catalog and put back into an empty data directory.
 #include "plugin/recovery/side_files.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class SideFilesTest : public testing::Test {
     fs::remove_all(root_);
   }
 
-  // As after a restart: nothing is remembered from earlier sweeps.
+  // Acts as a restart: the new object remembers nothing of earlier sweeps.
   void forget() { side_files_ = std::make_unique<SideFiles>(catalog_.get(), data_dir_, FileModes{}); }
   void sweep() { ASSERT_TRUE(side_files_->sweep().ok()); }
 
@@ -57,7 +57,7 @@ class SideFilesTest : public testing::Test {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   }
   bool exists(const std::string &file) { return fs::exists(data_dir_ + "/" + file); }
-  // Makes the directory's and files' times old enough for a sweep to trust them.
+  // Sets the times of the directory and its files back, so that a sweep trusts them to show the next change.
   void age(const std::string &database) {
     const auto past = fs::file_time_type::clock::now() - std::chrono::minutes(1);
     for (const auto &entry : fs::directory_iterator(data_dir_ + "/" + database))
@@ -87,8 +87,8 @@ TEST_F(SideFilesTest, a_new_directory_gets_the_definitions_of_sequences_only) {
   EXPECT_EQ(read("d/s.frm"), frm);
   EXPECT_FALSE(exists("d/t.frm"));
 
-  // A directory that exists gets no definition: the server's own recovery may be about to bring it there from
-  // another name.
+  // A directory that exists gets no .frm, because the server's own recovery may be about to rename the .frm
+  // of another table to this name.
   fs::remove(data_dir_ + "/d/s.frm");
   ASSERT_TRUE(side_files_->restore(true, &restored).ok());
   EXPECT_FALSE(exists("d/s.frm"));
@@ -202,7 +202,7 @@ TEST_F(SideFilesTest, a_database_that_cannot_be_made_again_keeps_its_copies) {
   make_table("e", "t");
   sweep();
   fs::remove_all(data_dir_ + "/d");
-  // Stands where the copy of the trigger file must be written: a directory cannot be opened for writing.
+  // A directory with the name of the temporary file makes the write of the trigger file fail.
   fs::create_directories(data_dir_ + "/d/t.TRG~");
   std::vector<std::string> restored;
   forget();

@@ -1,4 +1,4 @@
-// Tests only: .par files.
+// For tests only: makes .par files.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cctype>
 
-// Exported by the server for engines; no header has it. Gives nothing when the connection's data is in use:
-// it never waits, so it may be called with any mutex held. Source: sql/sql_class.cc.
+// The server exports this function for engines, but declares it in no header. It returns no text when another
+// thread uses the connection's data. It never waits, so it may be called with any mutex held. Source:
+// sql/sql_class.cc.
 extern "C" size_t thd_query_safe(MYSQL_THD thd, char *buffer, size_t size);
 
 namespace atoll::plugin {
@@ -28,7 +29,7 @@ my_bool note_connection(THD *thd, ByUser *connections) {
 Connection connection_of(THD *thd) {
   char query[kQueryBytesMax];
   const size_t length = thd_query_safe(thd, query, sizeof(query));
-  // The control characters of a binary literal could do anything to a terminal.
+  // A binary literal may contain control characters, which could do anything to a terminal.
   std::replace_if(
       query, query + length, [](char c) { return iscntrl(static_cast<unsigned char>(c)) != 0; }, ' ');
   return {thd->thread_id, std::string(query, length)};

@@ -1,4 +1,4 @@
-// The connections behind transactions, for what people are shown.
+// Finds the connections to which transactions belong, for texts and views that users see.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@ class THD;
 namespace atoll::plugin {
 
 struct Connection {
-  uint64_t thread_id = 0;  // 0: none, as of a prepared transaction whose connection is gone
-  std::string query;       // the running statement, cut; empty: none
+  uint64_t thread_id = 0;  // 0: none; for example, the connection of a prepared transaction is gone
+  std::string query;       // the running statement, cut off if it is long; empty: there is none
 };
 
-// By the id of the transaction.
+// The key is the id of the transaction.
 using Connections = std::map<uint64_t, Connection>;
 
-// The connections of the transactions. They may end meanwhile: only those that the server still lists are
-// asked.
+// Returns the connections of the transactions. A connection may end meanwhile, so this function reads only
+// those that are still in the server's list.
 Connections connections_of(const std::vector<txn::TransactionInfo> &transactions);
 
-// "connection 7: UPDATE t ..."; "no connection".
+// Returns "connection 7: UPDATE t ...", or "no connection".
 std::string describe(const Connection &connection);
 std::string describe(const Connections &connections, uint64_t transaction_id);
 
-// The connection of a THD. Requires: its statement cannot go on meanwhile.
+// Returns the connection of a THD. Requires: the THD's statement cannot continue meanwhile.
 Connection connection_of(THD *thd);
 
 }  // namespace atoll::plugin

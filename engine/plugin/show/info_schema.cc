@@ -1,5 +1,5 @@
-// See info_schema.h. Each view collects what it shows first and writes rows afterwards, so that no lock of
-// ours is held while the server spills its temporary table.
+// See info_schema.h. Each view first collects what it shows, and then writes rows. So the engine holds no
+// lock while the server writes its temporary table to disk.
 #include "handler/server.h"
 
 #include <sql_acl.h>
@@ -119,7 +119,7 @@ ST_FIELD_INFO snapshots[] = {Column("SNAPSHOT_NAME", Varchar(kTextMax), NOT_NULL
                              CEnd()};
 }  // namespace columns
 
-// Fills one row field by field.
+// Fills one row of a view, field by field.
 class Row {
  public:
   Row(THD *thd, TABLE *table) : thd_(thd), table_(table) { restore_record(table, s->default_values); }
@@ -151,7 +151,7 @@ class Row {
     return *this;
   }
   Row &time_us_or_null(uint64_t us) { return us == 0 ? null() : time_us(us); }
-  // False: the statement fails.
+  // Returns false when the statement fails.
   bool store() { return !schema_table_store_record(thd_, table_); }
 
  private:
@@ -180,8 +180,8 @@ const char *compression_name(lsm::Algorithm algorithm) {
   return "";
 }
 
-// Returns whether these views show anything to the user: they do with the PROCESS privilege, by which a user
-// sees the queries of all other users, too.
+// Whether the views show rows to the user: only while the engine runs, and only with the PROCESS privilege,
+// with which a user also sees the queries of all other users.
 bool may_see(THD *thd) {
   return engine::running() != nullptr && !check_global_access(thd, PROCESS_ACL, true);
 }
@@ -283,7 +283,7 @@ int fill_files(THD *thd, TABLE_LIST *list, COND *) {
       row.names_of(owners.table(file).get()).number(file.family_id).number(static_cast<uint64_t>(file.level));
       row.number(file.entries).number(file.deletions);
     } else {
-      row.null().null().null().null().null().null();  // on its way in or out
+      row.null().null().null().null().null().null();  // not added to RocksDB yet, or dropped by it already
     }
     if (!row.store()) return 1;
   }
@@ -317,7 +317,7 @@ int fill_compactions(THD *thd, TABLE_LIST *list, COND *) {
   return 0;
 }
 
-// What atoll_store_list_snapshots() tells, kept until rows are written.
+// A copy of what atoll_store_list_snapshots() reports about a snapshot, kept until the rows are written.
 struct SnapshotRow {
   explicit SnapshotRow(const atoll_snapshot &told)
       : name(told.name),
@@ -328,7 +328,7 @@ struct SnapshotRow {
         problem(told.problem),
         numbers(told) {}
   std::string name, kind, gtid_position, creator, pin, problem;
-  atoll_snapshot numbers;  // its texts are gone
+  atoll_snapshot numbers;  // only its numbers: its pointers to texts are not valid any more
 };
 
 int fill_snapshots(THD *thd, TABLE_LIST *list, COND *) {

@@ -6,7 +6,7 @@
 
 namespace atoll::plugin {
 
-// Init functions of the plugins; the argument is their ST_SCHEMA_TABLE.
+// Init functions of the views' plugins; `schema_table` is an ST_SCHEMA_TABLE.
 int init_tables_view(void *schema_table);
 int init_indexes_view(void *schema_table);
 int init_transactions_view(void *schema_table);

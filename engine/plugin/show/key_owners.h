@@ -1,4 +1,4 @@
-// Which table and index a stored key belongs to, for what people are shown.
+// Finds the table and the index to which a stored key belongs, for texts and views that users see.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace atoll::plugin {
 
-// Knows the tables that exist when it is made.
+// Knows only the tables that exist when the object is made.
 class KeyOwners {
  public:
   explicit KeyOwners(const catalog::Catalog &catalog);
 
-  // The table that a key belongs to. nullptr: it is TEMPORARY, or was dropped meanwhile.
+  // Returns the table to which a key belongs; nullptr: the table is TEMPORARY or was dropped.
   catalog::TablePtr table(uint32_t family_id, std::string_view key) const;
-  // The only table of a family; nullptr for the shared family and the catalog.
+  // Returns the table that has the family for itself; nullptr for the shared family and the catalog's family.
   catalog::TablePtr sole_table(uint32_t family_id) const;
-  // The table whose keys alone are in the file; nullptr when several share it.
+  // Returns the table to which all keys in the file belong; nullptr when several tables have keys there.
   catalog::TablePtr table(const lsm::TableFile &file) const;
 
-  // The index of a key; "" for the rows of a table without primary key.
+  // Returns the name of the index to which a key belongs; "" for the rows of a table without a primary key.
   static std::string_view index_name(const catalog::TableDef &table, std::string_view key);
-  // Returns the values in a key as text: (7, 'a'). A value that cannot be decoded is shown in hexadecimal,
-  // and so are all values while no connection has the table open.
+  // Returns the values in a key as text, such as (7, 'a'). A value that cannot be decoded is shown in
+  // hexadecimal. So are all values while no connection has the table open.
   static std::string values(const catalog::TableDef &table, std::string_view key);
 
-  // "db.table, index name, key (7, 'a')".
+  // Returns where a key is: "db.table, index name, key (7, 'a')".
   std::string place(uint32_t family_id, std::string_view key) const;
 
  private:

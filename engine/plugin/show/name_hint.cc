@@ -14,10 +14,11 @@
 namespace atoll::plugin {
 namespace {
 
-// The wait after a change, which is seldom alone, and the least time between two PUTs.
+// A change of definitions is often followed by others, so the hint is written only 10 seconds after the first
+// one. Two PUTs are at least 60 seconds apart.
 constexpr auto kQuiet = std::chrono::seconds(10), kBetweenWrites = std::chrono::seconds(60);
 
-// `text` as a JSON string.
+// Returns `text` as a JSON string.
 std::string json(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -32,7 +33,8 @@ std::string json(std::string_view text) {
   return out.append(1, '"');
 }
 
-// The name as SQL writes it; that of a partition keeps what follows the table's name.
+// Returns the name of a table as SQL writes it. For a partition, the part after the table's name stays as it
+// is in the file name.
 std::string shown_name(const std::string &name) {
   const std::string whole(catalog::whole_table(name));
   return handler::sql_name(whole) + name.substr(whole.size());
@@ -86,7 +88,7 @@ void NameHint::look() {
   if (status.ok())
     written_ = std::move(hint);
   else
-    is_due_ = true;  // a bucket that does not answer is reported by those who need it
+    is_due_ = true;  // not logged: other tasks report a bucket that does not answer
 }
 
 }  // namespace atoll::plugin

@@ -1,9 +1,9 @@
-// Writes the names of tables and indexes into the bucket as hint/tables, so that `atollctl du` and `atollctl
-// ui` can show them: the catalog lies in table files, which only RocksDB reads. Advice only: nothing reads it
-// to open a table.
+// Writes the names of tables and indexes into the bucket as hint/tables, for `atollctl du` and `atollctl ui`.
+// These cannot read the names from the catalog, because it is in table files, which only RocksDB reads. The
+// hint is for display only: no program opens a table by it.
 //
-// One thread. It writes a few seconds after the start and after a change of definitions, at most once a
-// minute, one PUT each; an idle server writes nothing.
+// One thread writes the hint, with one PUT, some seconds after the start and after a change of definitions,
+// but at most once a minute. An idle server writes nothing.
 #pragma once
 
 #include <chrono>
@@ -25,15 +25,16 @@ class NameHint {
   using Clock = std::chrono::steady_clock;
   void look();
 
-  // These belong to the thread below.
+  // Only the thread of background_ uses the members from here on.
   uint64_t seen_generation_ = 0;  // of the catalog, at the last look
-  Clock::time_point due_{};       // some time after the first change that is not written yet
+  Clock::time_point due_{};       // no PUT before this time
   bool is_due_ = false;
   std::string written_;
-  Background background_;  // last: uses all of the above
+  Background background_;  // last: it uses all members above
 };
 
-// The hint: JSON, see docs/internals/formats-bucket.md. Internal names ("#sql-...") are left out.
+// Returns the hint as JSON (docs/internals/formats-bucket.md). Tables with internal names ("#sql-...") are
+// left out.
 std::string name_hint(const std::vector<catalog::TablePtr> &tables);
 
 }  // namespace atoll::plugin

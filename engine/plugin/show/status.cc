@@ -1,4 +1,5 @@
-// See status.h. Numbers are collected when somebody asks; nothing is counted here.
+// See status.h. The numbers are collected from other folders when a user asks for them; this file counts
+// nothing itself.
 #include "handler/server.h"
 
 #include <mysql/plugin.h>
@@ -24,7 +25,8 @@
 namespace atoll::plugin {
 namespace {
 
-// A longer list is cut, and says so; a screen is enough to see what is wrong.
+// The most transactions and lock waits that SHOW ENGINE ATOLL STATUS lists. A screenful is enough to see a
+// problem; a line at the end says when there are more.
 constexpr size_t kListedMax = 50;
 
 struct Numbers {
@@ -119,7 +121,8 @@ Numbers collect(enum_var_type scope, THD *thd) {
 
 char *keep(THD *thd, const std::string &text) { return thd_strmake(thd, text.data(), text.size()); }
 
-// The list is made anew in the statement's memory, since its length is not known before.
+// Makes a new list of status variables in the memory of the statement, because the length of the list is not
+// known before.
 void list_all(THD *thd, st_mysql_show_var *variable, enum_var_type scope) {
   const Numbers numbers = collect(scope, thd);
   const size_t count = numbers.counts.size() + numbers.texts.size();
@@ -141,7 +144,8 @@ void list_all(THD *thd, st_mysql_show_var *variable, enum_var_type scope) {
   variable->value = reinterpret_cast<char *>(list);
 }
 
-// The server ignores the returned code, so a list is set in any case.
+// The server ignores what this function returns. So `variable` always gets a list, which is empty when
+// list_all() fails.
 int show_all(THD *thd, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type scope) {
   static st_mysql_show_var none[] = {{nullptr, nullptr, SHOW_UNDEF}};
   variable->type = SHOW_ARRAY;
@@ -182,7 +186,7 @@ void describe_transactions(const engine::Engine &running,
   if (listed > kListedMax) text << "  (more: see INFORMATION_SCHEMA.ATOLL_TRX)\n";
 }
 
-// "waits 30 ms for transaction 4: exclusive lock on d.t, index PRIMARY, key (1)".
+// Writes "waits 30 ms for transaction 4: exclusive lock on d.t, index PRIMARY, key (1)".
 void describe_wait(const txn::LockInfo &wait, const KeyOwners &owners, std::ostream &text) {
   text << " waits " << wait.waited_ms << " ms for transaction " << wait.blocking_transaction_id << ": "
        << wait.mode_name() << " lock on " << owners.place(wait.family_id, wait.key) << '\n';

@@ -10,10 +10,10 @@ struct st_mysql_show_var;
 
 namespace atoll::plugin {
 
-// The text of SHOW ENGINE ATOLL STATUS.
+// Returns the text of SHOW ENGINE ATOLL STATUS.
 std::string engine_status_text();
 
-// Ends with an empty entry, as the server wants it.
+// Returns the status variables. The list ends with an empty entry, as the server requires.
 st_mysql_show_var *status_variables();
 
 }  // namespace atoll::plugin

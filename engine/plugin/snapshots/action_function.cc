@@ -48,8 +48,8 @@ class ActionFunction final : public Item_str_func {
     fix_char_length(kResultCharsMax);
     return false;
   }
-  // The value is no constant, and not the same in two statements: neither the optimizer nor EXPLAIN may call
-  // the function.
+  // The value is not constant, and differs between statements. So the optimizer and EXPLAIN do not call the
+  // function.
   bool const_item() const override { return false; }
   table_map used_tables() const override { return used_tables_cache | RAND_TABLE_BIT; }
   bool is_expensive() override { return true; }
@@ -81,7 +81,7 @@ class ActionFunction final : public Item_str_func {
   StringBuffer<64> result_;
 };
 
-// False: an error was reported.
+// Returns false when an error was reported.
 bool ActionFunction::read_arguments(THD *thd, std::vector<std::string> *arguments) {
   for (uint i = 0; i < arg_count; i++) {
     String buffer;
@@ -99,7 +99,7 @@ bool ActionFunction::read_arguments(THD *thd, std::vector<std::string> *argument
   return true;
 }
 
-// False: an error was reported.
+// Returns false when an error was reported.
 bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments) {
   if (thd->in_sub_stmt) {
     my_error(ER_WRONG_USAGE, MYF(0), action_.name, "a trigger or stored function");
@@ -120,8 +120,8 @@ bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments) {
   return true;
 }
 
-// Whether the server only looks at the statement and does not execute it. Derived tables and subqueries are
-// evaluated even then.
+// Whether the server only analyses the statement and does not execute it. Even then it evaluates derived
+// tables and subqueries.
 bool is_only_looked_at(LEX &lex) {
   return lex.is_ps_or_view_context_analysis() || (lex.describe != 0 && !lex.analyze_stmt);
 }
@@ -168,7 +168,7 @@ class CreateActionFunction final : public Create_native_func {
 
 }  // namespace
 
-// The functions made here live as long as the library.
+// Never freed, because the server may call the function for as long as the library is loaded.
 Create_func *action_function(const SqlAction *action) { return new CreateActionFunction(action); }
 
 }  // namespace atoll::plugin

@@ -28,9 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Status kReported(Code::kInvalid, "");  // the server has said what is wrong
+const Status kReported(Code::kInvalid, "");  // the server has reported the error already
 
-// A table as SQL and as the catalog names it.
+// The names of a table: in SQL (database, table) and in the catalog (directory, file).
 struct Name {
   std::string database, table;
   std::string directory, file;
@@ -49,7 +49,7 @@ Status check_is_there(const std::string &schema) {
              : Status::Ok();
 }
 
-// Errors: kInvalid, also for a schema that is not there.
+// Errors: kInvalid, also when the schema does not exist.
 Status read_schema(std::string *name) {
   ATOLL_RETURN_IF_ERROR(read_schema_name(name));
   return check_is_there(*name);
@@ -71,9 +71,9 @@ Status parse_name(THD *thd, const std::string &argument, Name *name) {
   return Status::Ok();
 }
 
-// ---- What keeps others away ---------------------------------------------------------------------
+// ---- Checks and locks ---------------------------------------------------------------------------
 
-// Errors: kInvalid, or the server has reported.
+// Whether the statement may make tables. Errors: kInvalid, kReadOnly, or kReported.
 Status may_change(THD *thd) {
   if (thd->locked_tables_mode != LTM_NONE)
     return Status(Code::kInvalid, "not under LOCK TABLES: UNLOCK TABLES first");
@@ -85,7 +85,7 @@ Status may_change(THD *thd) {
   return Status::Ok();
 }
 
-// Neither schema may be a mounted one.
+// Refuses mounted schemas, both as source and as target.
 Status refuse_mounts(const std::string &source, const std::string &clone) {
   if (handler::is_mounted(handler::file_name_of(source.c_str())))
     return Status(Code::kInvalid, "'" + source + "' shows the past: use INSERT ... SELECT");
@@ -99,14 +99,14 @@ Status lock(THD *thd, MDL_key::enum_mdl_namespace kind, const std::string &datab
   return thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout) ? kReported : Status::Ok();
 }
 
-// Locks the clone's name as CREATE TABLE does, and the source so that its writers wait.
+// Locks the name of the clone as CREATE TABLE does, and locks the source so that its writers wait.
 Status lock(THD *thd, const Pair &pair) {
   ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::SCHEMA, pair.clone.database, "", MDL_INTENTION_EXCLUSIVE));
   ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::TABLE, pair.clone.database, pair.clone.table, MDL_EXCLUSIVE));
   return lock(thd, MDL_key::TABLE, pair.source.database, pair.source.table, MDL_SHARED_NO_WRITE);
 }
 
-// The name in the form that the server's functions want.
+// Returns the name in the type that the server's functions take.
 LEX_CSTRING lex(const std::string &name) { return {name.data(), name.size()}; }
 
 bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
@@ -116,7 +116,7 @@ bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
   return !check_one_table_access(thd, privilege, &one);
 }
 
-// ---- The work -----------------------------------------------------------------------------------
+// ---- Making the clones --------------------------------------------------------------------------
 
 Status refuse_taken(THD *thd, const Name &name) {
   const LEX_CSTRING database = lex(name.database), table = lex(name.table);
@@ -124,15 +124,15 @@ Status refuse_taken(THD *thd, const Name &name) {
   return Status(Code::kInvalid, "there is a table " + name.shown() + " already");
 }
 
-// Adds the orders for the table and for its partitions.
+// Adds an order for the clone of the table, and one for each of its partitions.
 Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *orders) {
   ATOLL_RETURN_IF_ERROR(refuse_taken(thd, pair.clone));
-  ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));  // DROP DATABASE may have been before us
+  ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));  // DROP DATABASE may have run before the lock
   const auto tables = engine::running()->catalog()->with_partitions(pair.source.directory, pair.source.file);
   if (tables.empty()) return Status(Code::kInvalid, "there is no ATOLL table " + pair.source.shown());
   for (const catalog::TablePtr &table : tables) {
-    // Prepared transactions hold no metadata lock, and could commit to some partitions before the clone is
-    // made and to others after that.
+    // A prepared transaction may hold no metadata lock. It could commit to some partitions before the clone
+    // is made, and to others afterwards.
     if (handler::refuse_for_prepared_writers(*table)) return kReported;
     const std::string partition = table->name.substr(catalog::whole_table(table->name).size());
     orders->push_back({table, pair.clone.directory, pair.clone.file + partition});
@@ -140,8 +140,8 @@ Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *or
   return Status::Ok();
 }
 
-// Uploads the table files that the clones will share, before the statement locks the tables: under the locks,
-// which hold writers up, only rows that were written since are left to upload. Errors: those of
+// Uploads the table files that the clones will share. This comes before the statement locks the tables,
+// because writers wait under these locks: only rows written since then are left to upload. Errors: those of
 // CommitGate::publish_all().
 Status bring_to_bucket(const std::vector<Pair> &pairs) {
   engine::Engine *running = engine::running();
@@ -156,8 +156,7 @@ Status bring_to_bucket(const std::vector<Pair> &pairs) {
   return running->gate().publish_all();
 }
 
-// Writes the server's own files of a table. Where they cannot be written, the server finds the table by
-// discovery.
+// Writes the .frm and .par files of a clone. If this fails, the server finds the table by discovery.
 void write_files(const Pair &pair) {
   const catalog::TablePtr table = engine::running()->catalog()->find(pair.clone.directory, pair.clone.file);
   if (!table) return;
@@ -174,7 +173,7 @@ void write_files(const Pair &pair) {
   write(".frm", table->frm);
 }
 
-// Requires: schemas and privileges have been checked.
+// Makes the clones. Requires: the schemas and privileges have been checked.
 Status clone(THD *thd, const std::vector<Pair> &pairs) {
   engine::Engine *running = engine::running();
   ATOLL_RETURN_IF_ERROR(bring_to_bucket(pairs));
@@ -206,7 +205,7 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
   return Status::Ok();
 }
 
-// Counts what the server knows in the schema beside `tables`: views, and tables of other engines.
+// Counts the views and the tables of other engines in the schema. `tables`: the ATOLL tables.
 size_t others_in(const std::string &directory, const std::set<std::string> &tables) {
   size_t others = 0;
   std::error_code ignored;
@@ -223,7 +222,7 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
   ATOLL_RETURN_IF_ERROR(may_change(thd));
   ATOLL_RETURN_IF_ERROR(read_schema(&source));
   ATOLL_RETURN_IF_ERROR(read_schema(&clone));
-  // Privileges on single tables of the schema are not enough.
+  // Privileges on single tables of the schema are not enough, because all its tables are cloned.
   if (check_access(thd, SELECT_ACL, source.c_str(), nullptr, nullptr, true, false) ||
       check_access(thd, CREATE_ACL | INSERT_ACL, clone.c_str(), nullptr, nullptr, true, false))
     return kReported;

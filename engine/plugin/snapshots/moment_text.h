@@ -1,4 +1,4 @@
-// Moments as text for people.
+// Points in time as text for users.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace atoll::plugin {
 
-// The text of a moment in microseconds since 1970: "2026-01-31 23:59:59.000000 UTC".
+// Returns the text of a time in microseconds since 1970: "2026-01-31 23:59:59.000000 UTC".
 std::string utc_text(uint64_t time_us);
 
 }  // namespace atoll::plugin

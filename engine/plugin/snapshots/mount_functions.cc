@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A schema and where it lies: names of directories are encoded.
+// A schema and its directory, whose name is the encoded name of the schema.
 struct Schema {
   std::string sql_name;
   std::string directory_name;
@@ -46,7 +46,8 @@ Status parse_schema(std::string name, Schema *schema) {
   return Status::Ok();
 }
 
-// Writes the server's own files of a mounted schema.
+// Makes the directory of a mounted schema, with the marker, db.opt and .par files. Returns false when this
+// fails; errno says why.
 bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount> &mount) {
   const auto write = [&](const std::string &name, const std::string &content) {
     return write_content(schema.directory / name, content);
@@ -59,8 +60,8 @@ bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount
   return true;
 }
 
-// Removes the directory of a mounted schema. If somebody has put something else into it, it stays, as an
-// ordinary schema.
+// Removes the directory of a mounted schema. If the directory has other files, they and the directory stay,
+// as an ordinary schema.
 void remove_files(const fs::path &directory) {
   std::error_code ignored;
   if (!fs::remove(directory / engine::kMountMarker, ignored)) return;
@@ -74,14 +75,15 @@ void remove_files(const fs::path &directory) {
   fs::remove(directory, ignored);
 }
 
-// Keeps CREATE and DROP DATABASE of that name away until the statement ends. Errors: the server has reported.
+// Locks the name of the schema until the statement ends, so that CREATE and DROP DATABASE wait. Errors:
+// kInvalid; kInterrupted, which the server has reported.
 Status lock_schema(THD *thd, const Schema &schema) {
   if (thd->locked_tables_mode != LTM_NONE)
     return Status(Code::kInvalid, "not under LOCK TABLES: UNLOCK TABLES first");
   return lock_schema_name(thd, schema.sql_name.c_str()) ? Status(Code::kInterrupted, "") : Status::Ok();
 }
 
-// Refuses a statement that itself reads a table of the schema: it would wait for itself.
+// Refuses a statement that reads a table of the schema itself, because it would wait for its own lock.
 Status refuse_own_use(const THD *thd, const Schema &schema) {
   for (const TABLE *table = thd->open_tables; table != nullptr; table = table->next)
     if (schema.sql_name == std::string_view(table->s->db.str, table->s->db.length))
@@ -89,7 +91,8 @@ Status refuse_own_use(const THD *thd, const Schema &schema) {
   return Status::Ok();
 }
 
-// Closes the table where this connection has it open by HANDLER; the lock does that for other connections.
+// Closes the table if this connection has opened it by HANDLER. The lock of close_table() makes other
+// connections close it.
 void close_own_handlers(THD *thd, const Schema &schema, const std::string &name) {
   const LEX_CSTRING database{schema.sql_name.data(), schema.sql_name.size()}, table{name.data(), name.size()};
   TABLE_LIST one;
@@ -103,7 +106,7 @@ bool is_known(const catalog::Catalog &catalog, const std::string &database) {
   return std::any_of(known.begin(), known.end(), is_it) || !catalog.list(database).empty();
 }
 
-// Waits until no statement and no transaction uses the table, and closes it everywhere.
+// Waits until no statement and no transaction uses the table, and closes the table in all connections.
 Status close_table(THD *thd, const Schema &schema, const std::string &table) {
   const std::string name = handler::sql_name(table);
   close_own_handlers(thd, schema, name);
@@ -122,17 +125,19 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &source));
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[1], &schema));
   ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
-  std::error_code unknown;  // a name that is too long for a file: nothing can be written to it
+  // For a name that is too long for a file, exists() returns false with an error, and a later step fails.
+  std::error_code unknown;
   if (fs::exists(schema.directory, unknown))
     return Status(Code::kInvalid, "there is a schema '" + schema.sql_name + "' already");
   engine::Engine *running = engine::running();
   if (is_known(*running->catalog(), schema.directory_name))
     return Status(Code::kInvalid,
                   "the bucket has a schema '" + schema.sql_name + "', whose directory is missing");
-  // A user without SELECT on the schema must not read its past either.
+  // A user who may not SELECT from the schema must not read its past either.
   if (check_access(thd, SELECT_ACL, source.sql_name.c_str(), nullptr, nullptr, true, false))
     return Status(Code::kInvalid, "");
-  // Needed with atoll_durability=local, too: a moment has all that was committed before it.
+  // The mount must show everything that was committed before. With atoll_durability=local, too, all of that
+  // must be in the bucket first.
   ATOLL_RETURN_IF_ERROR(running->gate().publish_all());
   std::shared_ptr<const engine::Mount> mount;
   ATOLL_RETURN_IF_ERROR(running->mounts()
@@ -161,7 +166,7 @@ Status unmount(const std::vector<std::string> &arguments, std::string *what) {
   ATOLL_RETURN_IF_ERROR(refuse_own_use(thd, schema));
   for (const catalog::TablePtr &table : engine::Mount::list(mount))
     if (!handler::is_partition(table->name)) ATOLL_RETURN_IF_ERROR(close_table(thd, schema, table->name));
-  mount.reset();  // else its directory would stay
+  mount.reset();  // so that remove() drops the last reference, which removes the directory of the mount
   mounts->remove(schema.directory_name);
   remove_files(schema.directory);
   *what = "schema '" + schema.sql_name + "' is unmounted";

@@ -12,7 +12,7 @@
 namespace atoll::plugin {
 namespace {
 
-// The newest commit of the snapshot as text: UTC, and the GTID position.
+// Returns the newest commit of the snapshot as text: its time in UTC, and its GTID position.
 std::string commit_text(const atoll_snapshot &snapshot) {
   if (snapshot.commit_us == 0) return "no commit yet";
   const std::string gtid = snapshot.gtid_position;
@@ -30,7 +30,8 @@ Status run_drop_snapshot(const std::vector<std::string> &arguments, std::string 
 }  // namespace
 
 Status make_snapshot(const std::string &name, std::string *what) {
-  // Needed with atoll_durability=local, too: the snapshot holds all that was committed before it.
+  // The snapshot must have everything that was committed before. With atoll_durability=local, too, all of
+  // that must be in the bucket first.
   ATOLL_RETURN_IF_ERROR(engine::running()->gate().publish_all());
   const auto describe = [what](const atoll_snapshot *made) {
     *what = "snapshot '" + std::string(made->name) + "': " + commit_text(*made) + ", " +

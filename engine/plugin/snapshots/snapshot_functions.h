@@ -10,9 +10,9 @@ class Create_func;
 
 namespace atoll::plugin {
 
-// What the functions do. `what` says what was recorded, for people. Requires: the engine runs. Block: until
-// the bucket has everything that is local. Errors: kInvalid, kNotFound, kFenced, kUnavailable, kInterrupted,
-// see atoll_store_create_snapshot() and atoll_store_drop_snapshot().
+// Make or drop a snapshot. `what`: a text for the user about what was done. Requires: the engine runs.
+// make_snapshot() blocks until the bucket has everything that is on local disk. Errors: kInvalid, kNotFound,
+// kFenced, kUnavailable, kInterrupted, see atoll_store_create_snapshot() and atoll_store_drop_snapshot().
 Status make_snapshot(const std::string &name, std::string *what);
 Status drop_snapshot(const std::string &name, std::string *what);
 

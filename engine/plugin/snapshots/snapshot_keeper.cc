@@ -57,7 +57,8 @@ Status SnapshotKeeper::keep(const std::string &text, time_t now) {
     ATOLL_RETURN_IF_ERROR(make_snapshot(name, &what).with("making '" + name + "'"));
   for (const std::string &name : work.drop) {
     const Status dropped = drop_snapshot(name, &what);
-    // A snapshot that somebody has protected until a date stays; a round after that date drops it.
+    // A user may have protected a snapshot until a date. Such a snapshot stays, and a later round drops it
+    // after that date.
     if (dropped.code() == Code::kInvalid) continue;
     ATOLL_RETURN_IF_ERROR(dropped.with("dropping '" + name + "'"));
   }

@@ -1,8 +1,8 @@
-// Makes and drops the snapshots of atoll_snapshot_schedule.
+// Makes and drops the snapshots that atoll_snapshot_schedule asks for.
 //
-// One thread. It sends requests when a period begins, when the schedule was changed and after the server's
-// start; an idle server with an hourly schedule sends those of one snapshot an hour. A snapshot that could
-// not be made is tried again each minute, and after the end of its period no more.
+// One thread sends requests when a period begins, when a user has changed the schedule, and after the start
+// of the server. So an idle server with an hourly schedule sends the requests of one snapshot per hour. If a
+// snapshot fails, the thread tries again each minute until the snapshot's period ends.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,11 @@ class SnapshotKeeper {
   void look();
   Status keep(const std::string &text, time_t now);
 
-  // These belong to the thread below.
-  std::string done_for_;    // the schedule and the periods for which all is done
-  std::string complained_;  // the schedule or failure that was logged last
-  time_t next_try_ = 0;     // after a failure
-  Background background_;   // last: uses all of the above
+  // Only the thread of background_ uses the members from here on.
+  std::string done_for_;    // the schedule and the periods whose snapshots are made and dropped
+  std::string complained_;  // the warning logged last; empty after a success
+  time_t next_try_ = 0;     // after a failure: no try before this time
+  Background background_;   // last: it uses all members above
 };
 
 }  // namespace atoll::plugin

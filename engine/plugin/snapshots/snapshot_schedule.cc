@@ -14,8 +14,8 @@ constexpr time_t kDaySeconds = 86400;
 struct PeriodName {
   SnapshotPeriod period;
   std::string_view word;
-  const char *format;      // of strftime(), for the begin of the period
-  std::string_view shape;  // of the names: 0 stands for a digit
+  const char *format;      // for strftime(): makes the name from the start of the period
+  std::string_view shape;  // of the names; 0 stands for any digit
 };
 
 constexpr std::array<PeriodName, 4> kPeriods = {{
@@ -38,7 +38,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-// "daily 7".
+// Reads one rule, such as "daily 7".
 std::optional<SnapshotRule> parse_rule(std::string_view text) {
   const size_t space = text.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
@@ -92,7 +92,7 @@ SnapshotWork scheduled_work(const SnapshotSchedule &schedule, time_t now,
       work.make.push_back(due);
       own.push_back(due);
     }
-    std::sort(own.rbegin(), own.rend());  // the newest first: so the names are made
+    std::sort(own.rbegin(), own.rend());  // newest first, because the names order by time
     for (size_t i = rule.keep; i < own.size(); i++)
       if (own[i] != due) work.drop.push_back(own[i]);
   }

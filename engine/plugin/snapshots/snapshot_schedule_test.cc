@@ -1,5 +1,5 @@
-// Goal:   a schedule says exactly which snapshots to make and to drop, and never touches those of users.
-// Method: moments around the borders of hours, days, weeks, months and years.
+// Goal:   a schedule says exactly which snapshots to make and to drop, and never drops a user's own.
+// Method: times around the starts of hours, days, weeks, months and years.
 #include "plugin/snapshots/snapshot_schedule.h"
 
 #include <gmock/gmock.h>

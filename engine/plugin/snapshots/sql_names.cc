@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kExtensionBytes = 4;  // ".frm"
 
-// The server stores names in utf8mb3. It would replace every other character by a question mark.
+// The server stores names in utf8mb3, and would replace any other character by a question mark.
 Status check_charset(const std::string &name) {
   if (Well_formed_prefix(system_charset_info, name.data(), name.size()).length() == name.size())
     return Status::Ok();
@@ -37,7 +37,7 @@ Status read_schema_name(std::string *name) {
   *name = kept(std::move(*name));
   LEX_STRING text{name->data(), name->size()};
   const LEX_CSTRING shown{name->data(), name->size()};
-  // A name with the prefix of old releases would become a path without being encoded.
+  // The server would use a name with the prefix of old releases (#mysql50#) as a path without encoding it.
   if (name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
     return Status(Code::kInvalid, "'" + *name + "' is no name of a schema");
   return Status::Ok();

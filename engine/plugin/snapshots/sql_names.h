@@ -1,4 +1,5 @@
-// Names of schemas and tables in the arguments of functions: as the server would take them from a statement.
+// Checks names of schemas and tables in the arguments of SQL functions, as the server checks them in a
+// statement.
 #pragma once
 
 #include <string>
@@ -7,13 +8,13 @@
 
 namespace atoll::plugin {
 
-// Brings the name to the form that the server keeps (lower_case_table_names). Errors: kInvalid for what
-// CREATE DATABASE refuses, and for information_schema, which has no directory.
+// Converts the name to the form that the server stores (lower_case_table_names). Errors: kInvalid for a name
+// that CREATE DATABASE refuses, and for information_schema, which has no directory.
 Status read_schema_name(std::string *name);
 
-// Does the same with the name of a table. Errors: kInvalid for what CREATE TABLE refuses, for the server's
-// own names (#sql..., #mysql50#..., those of partitions), and for names whose files would have too long a
-// name.
+// As read_schema_name(), for the name of a table. Errors: kInvalid for a name that CREATE TABLE refuses, for
+// the server's internal names (#sql..., #mysql50#..., those of partitions), and for a name that would make a
+// file name too long.
 Status read_table_name(std::string *name);
 
 }  // namespace atoll::plugin

@@ -6,7 +6,7 @@
 namespace atoll::plugin {
 namespace {
 
-// Takes a name off the front of `rest`; false: there is none.
+// Removes a name from the front of `rest` and returns it in *name. Returns false when there is no name.
 bool take_name(std::string_view *rest, std::string *name) {
   if (!rest->starts_with('`')) {
     const size_t length = std::min(rest->find('.'), rest->size());
@@ -24,7 +24,7 @@ bool take_name(std::string_view *rest, std::string *name) {
       return !name->empty();
     }
   }
-  return false;  // no backtick ends it
+  return false;  // the closing backtick is missing
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Names of tables as people write them in the arguments of functions.
+// Reads names of tables as users write them in the arguments of SQL functions.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 namespace atoll::plugin {
 
 struct TableText {
-  std::string database;  // empty: the one in use
+  std::string database;  // empty: the default database of the connection
   std::string table;
 };
 
-// Reads `table` or `database.table`; each name may stand in backticks, with the backticks in it doubled.
-// Errors: kInvalid.
+// Reads `table` or `database.table`. Each name may be in backticks; a backtick inside the name is then
+// doubled. Errors: kInvalid.
 Status parse_table_text(std::string_view text, TableText *out);
 
 }  // namespace atoll::plugin

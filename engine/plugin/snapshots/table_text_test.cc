@@ -1,4 +1,4 @@
-// Goal:   names of tables are read as SQL would read them, and nothing else is taken for one.
+// Goal:   names of tables are read as SQL would read them, and other texts are refused.
 // Method: examples.
 #include "plugin/snapshots/table_text.h"
 

@@ -1,8 +1,10 @@
-// Fills what an in-place ALTER builds, from a scan of all rows: new indexes, the table under other row keys,
-// or the table in another column family. External sort, sorted files, one ingestion.
+// Builds for an in-place ALTER, from a scan of all rows: new indexes, the table under other row keys, or the
+// table in another column family. The entries are sorted externally, written to sorted files and ingested in
+// one step.
 //
-// The threads of the scan make the entries of their rows, and sort them. They leave it to the caller's thread
-// where that needs the server, for virtual columns, and where the rows themselves are written anew.
+// The threads of the scan make and sort the entries of the rows that they read. The caller's thread does so
+// instead if virtual columns must be computed, which needs the server, or if the rows themselves are written
+// anew.
 #pragma once
 
 #include <map>
@@ -20,13 +22,13 @@
 
 namespace atoll::table {
 
-// By id of a stored column: how many bytes of it the entries of indexes are made from. Columns that are not
-// there have no part in them.
+// By id of a stored column: how many bytes of its value are needed to make index entries. Columns that are
+// not in the map are not needed.
 using ColumnBytes = std::map<uint32_t, uint32_t>;
 inline constexpr uint32_t kWholeColumn = UINT32_MAX;
 
-// What a build asks of the server. The handler implements it over the TABLE of the altered table. Threads:
-// the one that calls IndexBuild::run(), which is the ALTER's.
+// The functions of the server that a build needs. The handler implements them over the TABLE of the altered
+// table. Threads: only the thread of the ALTER, which calls IndexBuild::run().
 class BuildView {
  public:
   virtual ~BuildView() = default;
@@ -34,20 +36,20 @@ class BuildView {
   // A record of the altered table, and its length.
   virtual uint8_t *record() = 0;
   virtual size_t record_bytes() const = 0;
-  // What new entries are made from: parts of the indexes and of the primary key, and what the expressions of
-  // virtual columns name.
+  // The columns from which new entries are made: those of the built indexes and of the primary key, and those
+  // that the expressions of indexed virtual columns use.
   virtual const ColumnBytes &sources() const = 0;
-  // Are new entries made from virtual columns?
+  // Whether new entries are made from virtual columns.
   virtual bool has_virtual() const = 0;
-  // Computes these in record(). Errors: kInvalid; the server has been told the reason.
+  // Computes the virtual columns in record(). Errors: kInvalid; the server has been told the reason.
   virtual Status compute() = 0;
   // For a message about a duplicate: puts the columns' defaults into record().
   virtual void clear_record() = 0;
-  // Likewise puts the row there that has `primary_key` as of `snapshot`, or the defaults if it cannot be
-  // read. The packed row stands in *buffer.
+  // For such a message, too: puts the row that has `primary_key` in `snapshot` into record(), or the columns'
+  // defaults if the row cannot be read. *buffer holds the packed row, to which record() may point.
   virtual void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
                         std::string *buffer) = 0;
-  // Is the build to end?
+  // Whether the build must end early, for example because its statement was killed.
   virtual bool is_unwanted() const = 0;
 };
 
@@ -55,10 +57,10 @@ class IndexBuild {
  public:
   static constexpr size_t kNoIndex = SIZE_MAX;
 
-  // `source`: the layout of the table as it is. `layout`: that of the altered table; the rows move if it is
-  // in another family. `indexes`: those to fill, by number in the layout. `snapshot`: the rows to fill them
-  // from; the caller releases it. `rekey`: set if the primary key changes. Where rows are written anew, the
-  // primary key, if there is one, is among the indexes.
+  // `source`: the layout of the table before the ALTER. `layout`: that of the altered table; the rows move if
+  // it is in another family. `indexes`: the indexes to fill, by number in `layout`; they include the primary
+  // key, if there is one, when the rows are written anew. `snapshot`: shows the rows from which the indexes
+  // are filled; the caller releases it. `rekey`: set if the primary key changes.
   struct Plan {
     std::shared_ptr<const Layout> source, layout;
     std::vector<size_t> indexes;
@@ -72,19 +74,20 @@ class IndexBuild {
     size_t scan_threads = 1;
   };
 
-  // What the arguments point to must outlive this object.
+  // The objects to which the arguments point must outlive this object.
   IndexBuild(Plan plan, Resources resources, BuildView *view);
 
-  // Errors: kDuplicate (duplicate_index() says of which index; the view's record holds the values that
-  // clash), kInterrupted, and those of BulkLoad. After an error nothing is in the indexes.
+  // Errors: kDuplicate (duplicate_index() says in which index; the view's record holds the values that
+  // clash), kInterrupted, and those of BulkLoad. After an error the indexes are empty.
   Status run();
   // The index of the duplicate, by number in the layout; kNoIndex: it is not known.
   size_t duplicate_index() const { return duplicate_index_; }
 
  private:
-  // What a thread that makes entries has for itself; it writes to it with every row.
+  // The buffers of one thread that makes entries. They are aligned to cache lines, because every thread
+  // writes to its buffers with every row.
   struct alignas(64) Encoder {
-    size_t adder = 0;  // of the load's streams
+    size_t adder = 0;  // the number under which this thread adds to the load's streams
     std::vector<uint8_t> record;
     std::string entry_key, entry_value, primary_key;
   };
@@ -110,14 +113,14 @@ class IndexBuild {
   const Layout &layout_;  // of the altered table
   const bool has_virtual_;
   std::unique_ptr<lsm::BulkLoad> load_;
-  std::vector<size_t> streams_;  // of the load, by position in Plan::indexes
-  size_t rows_stream_ = 0;       // of the load, if rows are written
-  size_t claims_stream_ = 0;     // likewise, if the primary key changes
-  size_t pieces_stream_ = 0;     // likewise, if the rows move
-  uint64_t numbered_rows_ = 0;   // if it goes
+  std::vector<size_t> streams_;  // the load's streams, by position in Plan::indexes
+  size_t rows_stream_ = 0;       // the load's stream of rows, if rows are written anew
+  size_t claims_stream_ = 0;     // the load's stream of claims, if the primary key changes
+  size_t pieces_stream_ = 0;     // the load's stream of pieces of large rows, if the rows move
+  uint64_t numbered_rows_ = 0;   // rows that have got a hidden id, if the primary key is dropped
   std::vector<Encoder> encoders_;
   Mutex large_row_mutex_;
-  std::string large_row_ ATOLL_GUARDED_BY(large_row_mutex_);  // one at a time, however many threads there are
+  std::string large_row_ ATOLL_GUARDED_BY(large_row_mutex_);  // one buffer for all threads, to limit memory
   size_t duplicate_index_ = kNoIndex;
 };
 

@@ -1,7 +1,8 @@
-// Goal:   a build fills indexes with the entries of all rows of its snapshot, and moves a table with all of
-//         them, or changes nothing; it says which index a duplicate is of and shows its row.
-// Method: rows without entries in a real database; entries made by threads of the scan, or, as for virtual
-//         columns, by the thread of the build.
+// Goal:   a build fills indexes with the entries of all rows of its snapshot, or moves a table with all its
+//         indexes. A build that fails changes nothing. After a duplicate the build names the index and shows
+//         the row.
+// Method: rows without entries in a real database. The entries are made by the threads of the scan, or by the
+//         thread of the build, as virtual columns require.
 #include "table/build/index_build.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +32,7 @@ class IndexBuildTest : public StoredTableTest<TestTable, ::testing::TestWithPara
   }
   Status build(std::shared_ptr<const Layout> altered, std::vector<size_t> indexes) {
     const rocksdb::Snapshot *snapshot = database_->take_snapshot(lsm::Side::kMain);
-    put_row(row_of(kRows));  // behind the snapshot
+    put_row(row_of(kRows));  // the build must not see it, because its snapshot is older
     IndexBuild build({layout_, std::move(altered), std::move(indexes), snapshot},
                      {database_.operator->(), database_.operator->(), 16 << 20, 2}, view_.get());
     Status status = build.run();

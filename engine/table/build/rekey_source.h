@@ -1,6 +1,6 @@
-// A table whose primary key an ALTER changes: where its rows are, and the claims to their new keys. Writers
-// know the old keys only. So beside the new rows there is an index of *claims*, which say which row a new key
-// belongs to; it is thrown away at the end.
+// A table whose primary key an ALTER changes: where its rows are, and the claims to their new keys. Other
+// statements write rows meanwhile and know only the old keys. So beside the new rows there is an index of
+// *claims*: each says to which row, by its old key, a new key belongs. The ALTER drops that index at its end.
 #pragma once
 
 #include <string>
@@ -9,13 +9,12 @@
 namespace atoll::table {
 
 struct RekeySource {
-  std::string rows_start, rows_end;  // keys of the rows in the old order
-  std::string claims_start;          // every claim begins so
+  std::string rows_start, rows_end;  // the range of the rows under their old keys
+  std::string claims_start;          // the bytes with which the key of every claim begins
 
-  // The claim to a key: `new_key` is the row's key in the new order, `old_key` that in the old one. A claim
-  // to a key has no value.
+  // The key of the claim of a row to its new primary key. The scan stores such claims with an empty value.
   std::string claim(std::string_view new_key, std::string_view old_key) const;
-  // The claim to a number, which is the claim's value.
+  // The key of the claim of a row to a hidden id, if the table loses its primary key. The value is that id.
   std::string claim_to_number(std::string_view old_key) const;
 };
 

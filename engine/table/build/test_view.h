@@ -1,4 +1,4 @@
-// Tests only: what a build sees of the server.
+// Tests only: a BuildView without a server, whose answers a test can choose.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace atoll::table {
 
 class TestView final : public BuildView {
  public:
-  // `layout`: of the altered table. `indexes`: the numbers in it of those that are built.
+  // `layout`: of the altered table. `indexes`: the indexes that are built, by number in `layout`.
   TestView(const std::shared_ptr<const Layout> &layout, const std::vector<size_t> &indexes,
            size_t record_bytes)
       : layout_(layout), record_(record_bytes) {
@@ -24,11 +24,11 @@ class TestView final : public BuildView {
     add_parts(layout->primary_index());
   }
 
-  bool makes_entries = false;  // as if an index had a virtual column
+  bool makes_entries = false;  // true: the build runs as if an index had a virtual column
   bool unwanted = false;
   uint64_t computed = 0;
-  std::function<void()> on_compute = [] {};  // what others do meanwhile
-  Status computes;                           // what compute() says
+  std::function<void()> on_compute = [] {};  // called for each row, to let other sessions write meanwhile
+  Status computes;                           // the value that compute() returns
 
   uint8_t *record() override { return record_.data(); }
   size_t record_bytes() const override { return record_.size(); }

@@ -10,8 +10,8 @@
 namespace atoll::table {
 namespace {
 
-constexpr size_t kShownBytesMax = 64;    // of a key or a value in a message
-constexpr uint64_t kKilledEvery = 1024;  // entries between two looks whether the statement was killed
+constexpr size_t kShownBytesMax = 64;    // the most bytes of a key or a value that a message shows
+constexpr uint64_t kKilledEvery = 1024;  // entries read between two checks whether the statement was killed
 
 std::string shown(std::string_view bytes) {
   return "0x" + to_hex(bytes.substr(0, kShownBytesMax)) + (bytes.size() > kShownBytesMax ? "..." : "");
@@ -22,8 +22,8 @@ std::string shown(std::string_view bytes) {
 Status TableCheck::run(bool with_files) {
   if (with_files) ATOLL_RETURN_IF_ERROR(check_files());
   ATOLL_RETURN_IF_ERROR(check_rows());
-  // The entries of a row that cannot be read are not known, so indexes are checked only if there was no
-  // problem.
+  // Indexes are checked only if all rows could be read, because the right entries of a row that cannot be
+  // read are not known.
   return problems_ == 0 ? check_indexes() : Status::Ok();
 }
 
@@ -32,14 +32,14 @@ void TableCheck::complain(const std::string &index, const std::string &problem) 
   view_.complain(index, problem);
 }
 
-// Names damage that does not keep the check from going on as a problem.
+// Reports damage (kCorruption) to the user as a problem, and lets the check continue. Returns other errors.
 Status TableCheck::note(const Status &status, const std::string &index, const std::string &what) {
   if (status.code() != Code::kCorruption) return status;
   complain(index, what + ": " + status.message());
   return Status::Ok();
 }
 
-// Calls `visit` for each entry from `start` to before `end`. Ends early when enough problems have been named.
+// Calls `visit` for each entry in [`start`, `end`). Stops early once kProblemsMax problems have been named.
 Status TableCheck::each(const std::string &start, const std::string &end, const Visit &visit) {
   txn::ScanOptions options;
   options.lower = start;
@@ -95,7 +95,8 @@ Status TableCheck::add_row(std::string_view stored) {
   return Status::Ok();
 }
 
-// Reads the row of key_ into the record. What its columns point to lives as long as `stored`.
+// Reads the row of key_ into the record. BLOB columns of the record point into `stored`, or into large_row_
+// for a row in pieces.
 Status TableCheck::read_row(std::string_view stored) {
   if (codec::is_large_row(stored)) {
     ATOLL_RETURN_IF_ERROR(
@@ -123,7 +124,8 @@ Status TableCheck::check_pieces() {
 // ---- Indexes -------------------------------------------------------------------------------------
 
 Status TableCheck::check_indexes() {
-  // Nothing is read of an index once ten problems have been named: it would seem empty.
+  // Once ten problems have been named, each() reads nothing more. A further index would seem to be empty, so
+  // it is not checked.
   for (size_t i = 0; i < layout_.index_count() && problems_ < kProblemsMax; i++)
     if (!layout_.is_primary(i)) ATOLL_RETURN_IF_ERROR(check_index(i).with("index " + layout_.index(i).name));
   return Status::Ok();
@@ -145,7 +147,7 @@ Status TableCheck::check_index(size_t number) {
   return Status::Ok();
 }
 
-// The entry that an index must have for the row in the record. Virtual columns are computed anew.
+// Makes the entry that the index must have for the row in the record. Virtual columns are computed anew.
 void TableCheck::make_entry(size_t index) {
   view_.compute_virtual_columns(index);
   bool has_null = false;
@@ -174,7 +176,7 @@ Status TableCheck::name_missing(size_t number) {
   });
 }
 
-// Names entries that no row has.
+// Names entries whose row does not exist or has other values.
 Status TableCheck::name_extra(size_t number) {
   const IndexLayout &index = layout_.index(number);
   return each(index.start, index.end, [&](std::string_view entry, std::string_view) {

@@ -1,13 +1,14 @@
 // Compares the rows of a table with the entries of its indexes.
 //
-// All reads of one check are made at one snapshot, so that rows and entries belong together while others
+// All reads of one check use one snapshot, so that rows and entries belong together while other sessions
 // write:
 //
 //   rows ──▶ decode ──▶ the entries that they must have ──▶ a sum for each index ──┐
 //   entries of each index ───────────────────────────────▶ a sum ──────────────────┴──▶ equal?
 //
-// Both are scans. To look up the entries of each row instead would read a block of the index for each entry.
-// Only where sums differ, entries and rows are looked up, to name what is wrong.
+// Both sides are scans, because a lookup of the entries of each row would read a block of the index for each
+// entry. Only if the sums of an index differ, its entries and rows are looked up one by one, to name those
+// that are wrong.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +24,30 @@
 
 namespace atoll::table {
 
-// What a check asks of the server. The handler implements it over its TABLE.
+// The functions of the server that a check needs. The handler implements them over its TABLE.
 class CheckView {
  public:
   virtual ~CheckView() = default;
 
-  // Rows are unpacked into it.
+  // The record into which the check unpacks rows.
   virtual uint8_t *record() = 0;
   // Computes the virtual columns of index `index` in record().
   virtual void compute_virtual_columns(size_t index) = 0;
-  // How messages name the row in record(), whose primary key this is.
+  // The text by which messages name the row in record(). `primary_key`: the key of that row.
   virtual std::string row_text(std::string_view primary_key) = 0;
   virtual bool is_killed() const = 0;
 
-  // Tells the user. `index`: empty for the rows.
+  // Reports a problem to the user. `index`: the index with the problem; empty if the rows have it.
   virtual void complain(const std::string &index, const std::string &problem) = 0;
-  // Called when the entries of an index are not those of its rows. If it has virtual columns, the reason may
-  // be another one than damage.
+  // Called when the entries of an index do not match the rows. If the index has virtual columns, their
+  // expressions may give other values than before, without any damage.
   virtual void explain_difference(size_t index) = 0;
 };
 
 // Threads: one at a time.
 class TableCheck {
  public:
-  // What the arguments point to must outlive the check. `upkeep` verifies the files.
+  // The arguments must outlive the check. `upkeep` verifies the files.
   TableCheck(const Layout &layout, txn::Transaction *transaction, lsm::Upkeep *upkeep, CheckView *view)
       : layout_(layout),
         transaction_(*transaction),
@@ -54,25 +55,25 @@ class TableCheck {
         view_(*view),
         sums_(layout.index_count()) {}
 
-  // `with_files`: first verifies the checksum of each block. Ends early when it has named ten problems. Call
-  // it once. Requests to the bucket: those of reading the table, and its files once more `with_files`.
-  // Errors: kCorruption: something is damaged that keeps the check from going on, and view was not told of
-  // it; kInterrupted; and those of reading.
+  // Checks the rows, their pieces and all indexes. `with_files`: first verifies the checksum of each block.
+  // Stops early when it has named ten problems. Call it once. Requests to the bucket: those of reading the
+  // table, and `with_files` those of reading its files once more. Errors: kCorruption: damage keeps the check
+  // from continuing, and the check has not reported it to the view; kInterrupted; and those of reading.
   Status run(bool with_files);
-  // How many problems were named. After kProblemsMax of them the check stops.
+  // The number of problems that were named. The check stops after kProblemsMax problems.
   uint64_t problems() const { return problems_; }
   static constexpr uint64_t kProblemsMax = 10;
 
  private:
-  // A sum that is equal for equal sets of entries, in whatever order they come, and almost never for
-  // different sets (64 bits).
+  // A sum over entries that does not depend on their order. Equal sets of entries have equal sums, different
+  // sets almost never (64 bits).
   class EntrySum {
    public:
     void add(std::string_view key, std::string_view value) {
       const std::hash<std::string_view> hash;
       count_++;
       hashes_ +=
-          hash(key) * (2 * static_cast<uint64_t>(hash(value)) + 1);  // which value is of which key counts
+          hash(key) * (2 * static_cast<uint64_t>(hash(value)) + 1);  // so that exchanged values are noticed
     }
     bool operator==(const EntrySum &) const = default;
 
@@ -101,9 +102,9 @@ class TableCheck {
   txn::Transaction &transaction_;
   lsm::Upkeep &upkeep_;
   CheckView &view_;
-  std::vector<EntrySum> sums_;  // by index: of the entries that the rows must have
+  std::vector<EntrySum> sums_;  // by index: the sum of the entries that the rows must have
   uint64_t problems_ = 0, read_ = 0, pieces_ = 0;
-  std::string key_;  // of the row in the record
+  std::string key_;  // the primary key of the row in the record
   std::string entry_key_, entry_value_, large_row_;
 };
 

@@ -1,6 +1,6 @@
-// Goal:   a check finds nothing in what RowWriter has written, while others write too, and names each entry
-//         that is missing, too many, or another one, and each row that cannot be read.
-// Method: rows in a real database; entries are changed behind the table's back.
+// Goal:   a check finds no problem in rows that RowWriter has written, also while other sessions write. The
+//         check names each entry that is missing, superfluous or wrong, and each row that cannot be read.
+// Method: rows in a real database; the test changes single entries directly in RocksDB.
 #include "table/check/table_check.h"
 
 #include <gmock/gmock.h>

@@ -13,7 +13,7 @@ using catalog::TableDef;
 
 Status killed() { return Status(Code::kInterrupted, "the statement was killed"); }
 
-// Families that no table in the catalog has yet; they are dropped at the end, except after keep().
+// New families of clones that are not in the catalog yet. The destructor drops them, except after keep().
 class NewFamilies {
  public:
   explicit NewFamilies(lsm::Families *families) : families_(families) {}
@@ -63,7 +63,7 @@ TableDef definition_of(const CloneOrder &order) {
   return clone;
 }
 
-// Places reserved in the shared family; they are given up at the end, except after keep().
+// Places reserved in the shared family. The destructor gives them up, except after keep().
 class Reserved {
  public:
   explicit Reserved(catalog::Catalog *catalog) : catalog_(catalog) {}
@@ -106,8 +106,8 @@ Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *
   }
   const Status status = catalog->add_clones(clones);
   if (status.code() == Code::kDuplicate) return status;
-  // After a failed write the definitions may be on disk all the same, so what they name must stay: the next
-  // opening drops what no definition names.
+  // After a failed write the definitions may be on disk all the same, so the families and places that they
+  // name must stay. The next opening of the catalog drops those that no definition names.
   made.keep();
   places.keep();
   return status;

@@ -1,5 +1,6 @@
-// Goal:   clones have the rows of their sources, whether these share a family or not, all or none of them
-// (SHARE-1). Method: a catalog over a real database; the rows are plain keys under the tables' prefixes.
+// Goal:   clones have the rows of their sources, whether a source is in the shared family or in its own. All
+//         clones of one call are made, or none (SHARE-1).
+// Method: a catalog over a real database; the rows are plain keys under the tables' prefixes.
 #include "table/clone/table_clone.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ class TableCloneTest : public ::testing::Test {
     return catalog::Catalog::open(database_.operator->(), database_.operator->(), &catalog_);
   }
 
-  // A table with one entry in each of its indexes; the value tells of the table.
+  // Creates a table with one entry in each of its indexes. The value of the entries is "of <name>".
   TablePtr create(const std::string &name, bool own_family) {
     TableDef table;
     table.database = "d";
@@ -86,7 +87,7 @@ TEST_F(TableCloneTest, entries_of_a_dropped_index_go_from_the_clone_too) {
       EXPECT_EQ(get(*made, 1), std::string("of ") + name);
       EXPECT_EQ(get(*made, 2), round == 0 ? std::string("of ") + name : "");
     }
-    // The catalog remembers over a restart what is left to delete.
+    // Even after a restart the catalog knows the entries of the dropped index, and reclaim() deletes them.
     ASSERT_ATOLL_OK(open());
     ASSERT_ATOLL_OK(catalog_->reclaim());
   }
@@ -117,7 +118,7 @@ TEST_F(TableCloneTest, all_are_made_or_none) {
   database_.store()->fail = nullptr;
   EXPECT_FALSE(catalog_->find("d", "third") || catalog_->find("d", "fourth"));
   EXPECT_EQ(get(*first, 1), "of first");
-  // What was copied in vain goes, now and after a crash.
+  // reclaim() deletes the rows that the failed calls have copied: 2 tables have 6 entries before, then 2.
   EXPECT_EQ(database_.count(database_->shared_family()), 6);
   ASSERT_ATOLL_OK(catalog_->reclaim());
   EXPECT_EQ(database_.count(database_->shared_family()), 2);

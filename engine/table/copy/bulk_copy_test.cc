@@ -1,6 +1,6 @@
-// Goal:   a copy has all rows with their entries, or none of them, whether it stays in the shared family or
-//         gets one of its own; and it says which key a duplicate is of, and shows its row.
-// Method: a real database; rows in an order that is not that of any index.
+// Goal:   a copy has all rows with their index entries, or none. This holds in the shared family and in a
+//         family of its own. After a duplicate the copy names the index and shows the row.
+// Method: a real database; the rows come in an order that differs from that of each index.
 #include "table/copy/bulk_copy.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class BulkCopyTest : public CopyTest<StoredTableTest<TestTable>> {
     begin_copy();
   }
 
-  // The i-th of `count` rows: rows with neighbouring i are far from each other in both indexes.
+  // The i-th of `count` rows. Rows that are added one after the other are far apart in each unique index.
   static Row row_of(uint32_t i, uint32_t count) {
     const uint32_t id = static_cast<uint32_t>((uint64_t{i} * 7919) % count);
     const std::optional<uint32_t> unique = id % 10 == 0 ? std::nullopt : std::optional(count - id);

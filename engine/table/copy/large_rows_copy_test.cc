@@ -1,5 +1,7 @@
-// Goal:   rows in pieces are copied whole, with their entries, or not at all; a duplicate of one is named by
-// its key. Method: a table with one BLOB, few rows, some in pieces, in an order that is not that of the keys.
+// Goal:   rows in pieces are copied whole, with their index entries, or not at all. The message about a
+//         duplicate of such a row has its primary key.
+// Method: a table with one BLOB and few rows, some of them in pieces, which do not come in the order of the
+//         keys.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -33,7 +35,7 @@ class LargeRowsCopyTest : public CopyTest<LargeRowsFixture> {
     return Status::Ok();
   }
 
-  static constexpr uint32_t kRows = 20;  // every third of them in pieces
+  static constexpr uint32_t kRows = 20;  // every third row is stored in pieces
   std::map<uint32_t, std::string> rows_;
 };
 

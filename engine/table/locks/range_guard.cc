@@ -24,14 +24,15 @@ void RangeGuard::resume_at(const std::string &last, bool forward) {
 Status RangeGuard::protect_point(const IndexLayout &index, const std::string &key) {
   if (!(table_.protects_ranges() && index.unique) && !checks_long_unique(index)) return Status::Ok();
   const Status status = locks_.lock(key, table_.mode().lock, nullptr);
-  // SKIP LOCKED does not wait for the lock: the range is protected as any other.
+  // With SKIP LOCKED the scan does not wait for the lock of the key. It locks a range, as other scans do.
   if (status.code() == Code::kLockTimeout && table_.mode().skip_locked) return Status::Ok();
   kind_ = Kind::kPoint;
   return status;
 }
 
-// If another transaction may have written in the range (of big prepared transactions only the bounds are
-// known), this function does not wait for it, and the row lock stays.
+// If another transaction may have written into the range, this function does not wait for that transaction,
+// and the row lock is kept instead. A big prepared transaction, of whose writes only the bounds are known,
+// may be such a case.
 void RangeGuard::leave_absent(const IndexLayout &index, const std::string &key) {
   if (table_.is_temporary() || checks_long_unique(index)) return;
   if (table_.protects_ranges()) {
@@ -43,7 +44,8 @@ void RangeGuard::leave_absent(const IndexLayout &index, const std::string &key) 
 
 namespace {
 
-// How far keys must be protected before the cursor's next entry, or the end of the scan, can be trusted.
+// Returns the key up to which the scan must lock the range before it may use the entry under the cursor, or
+// may rely on the end of the scan.
 std::string goal_of(const EntryCursor &entries, const RangeGuard::Scan &scan) {
   if (!entries.valid()) return scan.forward ? scan.bounds.upper : scan.bounds.lower;
   return scan.forward ? next_key(entries.key()) : std::string(entries.key());
@@ -71,13 +73,15 @@ Status RangeGuard::protect_to(EntryCursor *entries, const Scan &scan) {
       last_obstacle = obstacle.entry;
     }
     if (obstacle.entry.empty() && entries->has_seen_all_commits()) return Status::Ok();
-    // Entries may have come since the cursor was opened: look again from where this began.
+    // Other transactions may have committed entries since the cursor was opened, so the search is repeated
+    // from the point where this call began.
     entries->open(scan.bounds, scan.is_whole_table);
     entries->seek_start(start, scan.forward);
   }
 }
 
-// Waits for the transaction that wrote `entry` by locking the row. SKIP LOCKED goes past it instead.
+// Waits for the transaction that wrote `entry`, by locking the row of the entry. With SKIP LOCKED the scan
+// skips the entry instead.
 Status RangeGuard::wait_for(const std::string &entry, const std::string &goal, const Scan &scan,
                             bool *waited) {
   std::string row = entry;
@@ -87,8 +91,8 @@ Status RangeGuard::wait_for(const std::string &entry, const std::string &goal, c
   if (status.code() != Code::kLockTimeout || !table_.mode().skip_locked) return status;
   *waited = true;
   const std::string behind = scan.forward ? next_key(entry) : entry;
-  // Of a big transaction only the bounds of its writes are known. Then the scan goes past the rest of this
-  // step without a lock on it.
+  // Of a big transaction only the bounds of its writes are known, not the entry itself. Then the scan skips
+  // the keys up to `goal` without a lock on them.
   const bool is_exact = reached_ == (scan.forward ? entry : next_key(entry));
   reached_ = is_exact ? behind : goal;
   return Status::Ok();

@@ -1,10 +1,10 @@
-// Ranges read with locks, under REPEATABLE READ and SERIALIZABLE (docs/isolation.md).
+// Range locks of locking reads, under REPEATABLE READ and SERIALIZABLE (docs/isolation.md).
 //
-// Each time its cursor moves, a scan locks the keys between one entry and the next before it trusts what the
-// cursor shows there, so that no other transaction can insert a key that the scan has passed. Another
-// transaction may have written an entry between the two and not committed it; the cursor does not show this
-// entry. That transaction holds the lock of the entry's row, so the scan waits for the row's lock, as it does
-// for every row, and looks again.
+// Each time the cursor of a scan moves to the next entry, the scan first locks the range of keys up to that
+// entry, and only then uses the entry. So no other transaction can insert a key that the scan has passed.
+// Another transaction may have written an entry in this range and not committed it; the cursor does not show
+// such an entry. That transaction holds the lock of the entry's row, so the scan waits for the row's lock, as
+// it does for every row, and searches the range again.
 #pragma once
 
 #include <cstdint>
@@ -23,38 +23,39 @@ class RangeGuard {
  public:
   RangeGuard(const OpenTable &table, RowLocks *locks) : table_(table), locks_(*locks) {}
 
-  // A scan begins at `from`: forward the first key it may return, backward the first that it may not.
+  // Called when a scan begins at `from`. Forward the scan returns keys from `from` on, backward smaller keys.
   void start(std::string_view from, bool forward);
-  // The scan goes on behind the row with key `last`, which was read in another way or in the other direction.
+  // The scan continues behind the row with key `last`, which was read without this scan or in the other
+  // direction.
   void resume_at(const std::string &last, bool forward);
   bool is_forward() const { return is_forward_; }
 
-  // Locks `key` instead of a range, if ranges are protected or the server checks a long unique key. Inserts
-  // lock the same key, so a scan that gets the lock has waited for them. Requires: `key` has all parts of
-  // unique index `index`, and none of them is NULL. Errors: those of the lock.
+  // Locks the single key `key` of a unique index instead of a range, if ranges are protected or the server
+  // checks a long unique key. Inserts lock the same key, so a scan that gets the lock has waited for running
+  // inserts. Requires: `key` has all parts of the index, and none of them is NULL. Errors: those of the lock.
   Status protect_point(const IndexLayout &index, const std::string &key);
   // Whether protect_point() has locked the key.
   bool is_point() const { return kind_ == Kind::kPoint; }
-  // Called when the locked `key` has no row. Replaces the row lock by a lock on the range of this key, which
-  // keeps only inserts away: other transactions may look for the key as well. Where ranges are not protected,
-  // no lock stays. The lock of a long unique key stays as it is.
+  // Called when the locked `key` has no row. Replaces the row lock by a lock on the range of this key. The
+  // range lock keeps other transactions from inserting the key, but not from searching for it with a lock. If
+  // ranges are not protected, no lock is kept. The lock of a long unique key is always kept.
   void leave_absent(const IndexLayout &index, const std::string &key);
 
-  // What a scan reads: rows, or the entries of a secondary index, which name rows.
+  // The range that a scan reads, and its index: the rows, or the entries of a secondary index.
   struct Scan {
     const Bounds &bounds;
     int secondary;  // number of the secondary index; -1: rows
     bool is_whole_table;
     bool forward;
   };
-  // Protects the keys up to the entry under the cursor, or up to the end of the scan. The cursor may stand on
-  // another entry afterwards. Errors: of waiting for other transactions.
+  // Locks the range of keys up to the entry under the cursor, or up to the end of the scan. Afterwards the
+  // cursor may be on another entry, which was committed meanwhile. Errors: of waiting for other transactions.
   Status protect_to(EntryCursor *entries, const Scan &scan);
 
  private:
   enum class Kind : uint8_t {
     kRange,
-    kPoint,  // a row lock on the whole unique key serves
+    kPoint,  // a row lock on one key of a unique index protects the search instead of a range lock
   };
 
   bool checks_long_unique(const IndexLayout &index) const { return table_.locking() && index.is_long_hash; }
@@ -62,7 +63,7 @@ class RangeGuard {
 
   const OpenTable &table_;
   RowLocks &locks_;
-  std::string reached_;  // how far the range lock goes
+  std::string reached_;  // the key up to which the scan has locked the range
   bool is_forward_ = true;
   Kind kind_ = Kind::kRange;
 };

@@ -1,7 +1,7 @@
-// Goal:   what a scan with locks has passed admits no row of another transaction, and everything else does;
-//         own inserts never wait.
-// Method: a reader and a writer in a real database, by each index and in both directions; the rows have the
-//         same number in all columns. (row_cursor_test.cc: the same with many readers at random.)
+// Goal:   no other transaction can insert into the ranges that a locking scan has passed, but it can insert
+//         anywhere else. Inserts of the reader's own transaction never wait.
+// Method: a reader and a writer in a real database, by each index and in both directions. The rows have the
+//         same number in all columns. row_cursor_test.cc tests the same with many readers at random.
 #include "table/locks/range_guard.h"
 
 #include <gmock/gmock.h>
@@ -185,7 +185,8 @@ TEST_F(OtherKeyGuardTest, null_in_a_unique_key_is_a_key_that_many_rows_may_have)
   EXPECT_EQ(insert(other_.get(), 60), Code::kOk);
 }
 
-// The server looks for rows of the same hash before it inserts one: the lock must outlast the search.
+// The server searches for rows with the same hash before it inserts a row, so the lock of the hash must be
+// kept after the search.
 TEST_F(OtherKeyGuardTest, a_long_unique_key_stays_locked_at_every_isolation_level) {
   IndexLayout hashes = layout_->index(kSecondary);
   const std::string key = table_.key(*layout_, kSecondary, row_of(15), 1);

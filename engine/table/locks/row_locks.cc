@@ -24,7 +24,7 @@ Status RowLocks::lock_or_peek(std::string_view key, bool *waited) {
   const Status status = lock(key, mode, txn::LockWait{0}, waited);
   if (status.code() != Code::kLockTimeout) return status;
   semi_consistent_ = SemiConsistent::kReturned;
-  *waited = true;  // somebody is changing the row: what the cursor saw may be old
+  *waited = true;  // another transaction is changing the row, so the cursor may show an old version
   return Status::Ok();
 }
 
@@ -33,7 +33,7 @@ void RowLocks::give_back(std::string_view primary_key) {
     semi_consistent_ = SemiConsistent::kAllowed;
     return;
   }
-  // A plain read has locked nothing: the newest lock is of a statement before it.
+  // A consistent read has locked nothing, so the newest lock belongs to an earlier statement.
   if (!table_.locking() || !newest_is_new_ || table_.statement().keeps_snapshot()) return;
   release(primary_key);
 }

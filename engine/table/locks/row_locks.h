@@ -1,8 +1,9 @@
-// The row locks of a statement that reads a table: taken row by row, given back where a row was not wanted.
+// The row locks of a statement that reads a table. Rows are locked one by one, and the lock of a row that
+// does not match the statement's condition is released again.
 //
-// READ COMMITTED, UPDATE: a scan does not wait for a row that another transaction has locked. It returns the
-// row as last committed (a semi-consistent read), and only if that matches the server asks for it again; then
-// the scan waits for the row.
+// An UPDATE under READ COMMITTED does not wait for a row that another transaction has locked. The scan
+// returns the committed version of the row (a semi-consistent read). Only if this version matches the
+// condition, the server asks for the row again, and then the scan waits for its lock.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +17,35 @@ class RowLocks {
  public:
   explicit RowLocks(const OpenTable &table) : table_(table) {}
 
-  // Locks a key, which need not exist. *waited (may be nullptr): whether another transaction had it locked.
-  // TEMPORARY tables have no locks. Errors: those of LockTable::lock().
+  // Locks a key, which need not exist. *waited (may be nullptr): whether another transaction held a lock on
+  // the key. Does nothing for TEMPORARY tables. Errors: those of LockTable::lock().
   Status lock(std::string_view key, RowLock mode, bool *waited) {
     return lock(key, mode, table_.lock_wait(), waited);
   }
-  // Locks a row that a scan has come to, unless it is read semi-consistently: see returned_unlocked().
+  // Locks the row that a scan has reached. A semi-consistent read does not wait for the lock: if it is not
+  // free, the row stays unlocked and returned_unlocked() is true.
   Status lock_or_peek(std::string_view key, bool *waited);
-  // Gives back the lock of the row read last, unless an earlier statement took it or the isolation level
-  // keeps all. `primary_key`: of that row.
+  // Releases the lock of the row read last, which has the key `primary_key`. Keeps the lock if an earlier
+  // statement took it, or if the isolation level keeps all locks.
   void give_back(std::string_view primary_key);
-  // Gives back the lock of a key that has no row, whatever the isolation level.
+  // Releases the lock of a key that has no row, at any isolation level.
   void release(std::string_view key);
-  // Called before a row is locked: the newest lock is not that of the row that is read now.
+  // Called when the scan moves to another row. Until that row is locked, give_back() must release nothing,
+  // because the newest lock belongs to the row before.
   void forget_newest() { newest_is_new_ = false; }
 
   // ---- semi-consistent reads ----
   void allow_semi_consistent(bool allowed);
-  // A new search. If the server has not asked again for the row that was returned unlocked, it does not want
-  // it: reading backwards, it drops rows outside of the range without telling. `for_one_row`: the search is
-  // by a unique key; the server never asks again for such a row, so it is locked at once.
+  // Called when a search begins. Forgets a row that was returned unlocked and for which the server has not
+  // asked again. (When the server reads backward, it drops rows outside of the range without a call.)
+  // `for_one_row`: the search is by a unique key. The server never asks again for such a row, so the row is
+  // locked at once.
   void begin_search(bool for_one_row);
   // The row returned last was not locked.
   bool returned_unlocked() const { return semi_consistent_ == SemiConsistent::kReturned; }
-  // The server asks for that row again, now under its lock.
+  // The server asks for the row that was returned unlocked once more, and the scan must lock it now.
   void ask_again() { semi_consistent_ = SemiConsistent::kAgain; }
-  // The row is locked after all.
+  // The row that was returned unlocked has been locked meanwhile.
   void lock_returned() { semi_consistent_ = SemiConsistent::kAllowed; }
 
  private:
@@ -51,7 +55,7 @@ class RowLocks {
 
   const OpenTable &table_;
   SemiConsistent semi_consistent_ = SemiConsistent::kOff;
-  bool newest_is_new_ = false;  // the last lock() took a lock that its transaction did not have
+  bool newest_is_new_ = false;  // the last lock() took a lock that its transaction did not hold before
 };
 
 }  // namespace atoll::table

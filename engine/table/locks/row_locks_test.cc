@@ -1,6 +1,7 @@
-// Goal:   a statement gives back the locks of rows that it did not want, and no lock of anybody else; a
-//         semi-consistent read waits for a row only when the server asks for it again.
-// Method: single locks of two transactions; very many of them, too.
+// Goal:   a statement releases the locks of rows that it did not want, and no lock of an earlier statement or
+//         of another transaction. A semi-consistent read waits for a row only when the server asks for the
+//         row again.
+// Method: single locks of two transactions, and one transaction with very many locks.
 #include "table/locks/row_locks.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,7 @@ class RowLocksTest : public TwoSessionsTest<> {
   Status lock(Session *session, uint32_t id) {
     return session->cursor.locks().lock(key(id), RowLock::kExclusive, nullptr);
   }
-  // As a scan locks a row.
+  // Locks a row in the way a scan does.
   Code peek(Session *session, uint32_t id) {
     waited_ = false;
     return session->cursor.locks().lock_or_peek(key(id), &waited_).code();
@@ -53,7 +54,7 @@ TEST_F(RowLocksTest, repeatable_read_keeps_all_locks_but_those_of_keys_without_a
 TEST_F(RowLocksTest, the_lock_of_an_earlier_statement_is_not_given_back) {
   ASSERT_ATOLL_OK(lock(committed_.get(), 1));
   set_lock(committed_.get(), RowLock::kNone);
-  committed_->cursor.locks().give_back(key(1));  // of a plain read
+  committed_->cursor.locks().give_back(key(1));  // called by a consistent read, which has locked nothing
   EXPECT_TRUE(committed_->has_locked(1));
   committed_->end_statement();
   set_lock(committed_.get(), RowLock::kExclusive);
@@ -77,7 +78,7 @@ TEST_F(RowLocksTest, temporary_tables_have_no_locks) {
   one_->cursor.locks().give_back(key(1));
 }
 
-// Once there are more than ten, they become row ranges (txn/locks/lock_table.h).
+// With this setting, more than ten row locks of a transaction become row ranges (txn/locks/lock_table.h).
 TEST_F(RowLocksTest, very_many_locks_hold_as_each_of_them_would) {
   constexpr uint32_t kLocks = 200;
   manager_->locks()->set_row_locks_max(10);
@@ -104,7 +105,7 @@ class SemiConsistentTest : public RowLocksTest {
     rows().allow_semi_consistent(true);
   }
   RowLocks &rows() { return committed_->cursor.locks(); }
-  // The scan comes to the row that another transaction has locked, and returns it all the same.
+  // Checks that a scan returns the row that another transaction has locked, and takes no lock on it.
   void expect_unlocked() {
     EXPECT_EQ(peek(committed_.get(), kTaken), Code::kOk);
     EXPECT_TRUE(rows().returned_unlocked());

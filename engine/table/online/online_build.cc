@@ -7,7 +7,7 @@ namespace atoll::table {
 namespace {
 
 constexpr size_t kBatchBytes = 1 << 20;
-constexpr size_t kRecordHeaderBytes = 1 + 4;  // put or remove, length of the key
+constexpr size_t kRecordHeaderBytes = 1 + 4;  // 1: put or removal; 4: length of the key
 
 void append_big_endian(uint64_t number, size_t bytes, std::string *out) {
   for (size_t shift = bytes * 8; shift > 0; shift -= 8)
@@ -36,7 +36,7 @@ OnlineBuild::OnlineBuild(Plan plan, Resources resources, BuildView *view)
 }
 
 OnlineBuild::~OnlineBuild() {
-  // What cannot be removed goes with the temp database.
+  // If this fails, the log stays until the temp database is deleted at the next start.
   (void)resources_.families->delete_range(resources_.rows->temp_family(), log_start_, log_end_);
 }
 
@@ -94,7 +94,8 @@ Status OnlineBuild::replay(uint64_t *records) {
   return apply_and_forget(&changes, &log_keys);
 }
 
-// Applies changes, and only then removes them from the log: a change that is applied twice does no harm.
+// Applies changes, and only then removes them from the log. If the removal fails, the changes are applied
+// once more, which does no harm.
 Status OnlineBuild::apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys) {
   if (changes->empty()) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(apply(*changes));

@@ -1,25 +1,24 @@
-// What an ALTER builds from a table's rows while others write them (LOCK=NONE): indexes, or the whole table
-// under another primary key or none.
+// Builds indexes for an ALTER, or the whole table anew, while other sessions write to the table (LOCK=NONE).
 //
-// The rows as they were when the build began are scanned, sorted and ingested by IndexBuild. What changed
-// since stands in a log and is replayed on top:
+// IndexBuild scans, sorts and ingests the rows as they were when the build began. Later changes of rows are
+// written to a log, and the ALTER replays this log after the ingestion:
 //
 //   writer   ── its transaction ──▶ rows, finished indexes (main)
 //                              └──▶ rows before and after (temp: the log)
 //   ALTER    scan at snapshot ─▶ ingest ─▶ replay … replay ─▶ exclusive lock ─▶ last replay ─▶ catalog
 //
-// The log is in the temp database: its records commit and roll back with the transaction that wrote them, and
-// after a crash neither the log nor what was built is there. Writers never touch what is being built, so
-// an entry that a transaction removed cannot come back with the ingestion. Nor do they know its definition,
-// or compute virtual columns for it: the ALTER makes the entries from the rows, as it does in its scan.
+// The log is in the temp database. Its records commit and roll back with the transaction that wrote them, and
+// a crash removes both the log and the unfinished build. Writers never write to the new indexes, so an entry
+// that a transaction removed cannot come back with the ingestion. Writers do not know the new definition and
+// compute no virtual columns for it. Only the ALTER makes entries from rows, in its scan and in its replays.
 //
-// Order: log records are numbered when they are written. Two changes of one row are ordered by its lock,
-// which the first holds until it has committed, so numbers of one row grow in commit order.
-// Uniqueness is checked at the end: an entry that is put beside another of the same value is suspect, and
-// suspects are looked at again when nothing can change any more.
+// Order: log records are numbered when they are written. A transaction holds the lock of a row that it has
+// changed until it has committed, so the numbers of the changes of one row grow in commit order.
+// Uniqueness is checked at the end. When a replay puts an entry beside another entry of the same value, both
+// are noted as suspect. finish() looks at all suspects again, when no other session can write any more.
 //
-// Threads: any thread may call log(), spoil(), close() and the destructor; all else only the ALTER's thread,
-// while what its view stands for is there.
+// Threads: any thread may call log(), spoil(), close() and the destructor. Only the ALTER's thread calls the
+// other functions, as long as the TABLE behind its view exists.
 #pragma once
 
 #include <atomic>
@@ -43,17 +42,17 @@ namespace atoll::table {
 
 class OnlineBuild : public ChangeLog {
  public:
-  // `layout`: that of the altered table. `indexes`: the numbers of those being built in it.
+  // `layout`: that of the altered table. `indexes`: the indexes that are built, by number in `layout`.
   struct Plan {
     std::shared_ptr<const Layout> layout;
     std::vector<size_t> indexes;
   };
-  // What is pointed to lives longer than the build and the transactions that write to its log.
+  // The objects pointed to must outlive the build and the transactions that write to its log.
   struct Resources {
     lsm::Rows *rows = nullptr;
     lsm::Families *families = nullptr;
-    uint32_t log_prefix = 0;  // of keys in the temp family; nobody else has it
-    // Asked before each write to main. Errors: kInterrupted, and what else is to end the build.
+    uint32_t log_prefix = 0;  // prefix of the log's keys in the temp family; no table has the same
+    // Called before each write to main. Errors: kInterrupted, and others that must end the build.
     std::function<Status()> before_write;
   };
 
@@ -63,20 +62,21 @@ class OnlineBuild : public ChangeLog {
 
   Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
 
-  // Makes the ALTER fail: a transaction and its log records may not have ended in the same way (both
-  // committed or both rolled back), so what is built would be wrong.
+  // Makes the ALTER fail. Called when a transaction may have committed without its log records, or the
+  // records without it, because then the new indexes or the new table would be wrong.
   void spoil(const char *reason) { spoiled_.store(reason, std::memory_order_release); }
 
-  // Moves what has been committed to the log into what is built. *records: how many there were. Errors:
-  // kInterrupted (the view says that the build is unwanted), kCorruption, and of writing.
+  // Applies the committed log records to the new indexes or the new table, and removes them from the log.
+  // *records: the number of these records. Errors: kInterrupted (the view says that the build is unwanted),
+  // kCorruption, and of writing.
   Status replay(uint64_t *records);
 
-  // The last replay. Requires: no transaction with log records runs. Errors: as replay(), kInvalid (spoiled),
-  // kDuplicate (duplicate_index() says of which index).
+  // Makes the last replay and checks the suspects. Requires: no transaction with log records runs. Errors: as
+  // replay(), kInvalid (spoiled), kDuplicate (duplicate_index() says in which index).
   Status finish();
   size_t duplicate_index() const { return duplicate_index_; }
-  // After kDuplicate: puts one of the two rows that clash into the view's record, for the message. If it
-  // cannot be read, some columns are missing. This object keeps the row's text.
+  // After kDuplicate: puts one of the two rows that clash into the view's record, for the message. If the row
+  // cannot be read, some columns have no value. This object owns the packed row to which the record points.
   virtual void show_duplicate();
   bool needs_whole_rows() const override { return false; }
 
@@ -90,44 +90,48 @@ class OnlineBuild : public ChangeLog {
     std::string key = {}, value = {};
   };
 
-  // From now on log() must be called for every change. `view`: of the altered table.
+  // From the construction on, log() must be called for every change of a row. `view`: that of the altered
+  // table.
   OnlineBuild(Plan plan, Resources resources, BuildView *view);
 
   virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
-  // Changes in the order of the log. Some may come twice.
+  // Applies changes, which come in the order of the log. Some may have been applied before, by a replay that
+  // then failed to remove them from the log.
   virtual Status apply(const std::vector<Change> &changes) = 0;
 
   Status append(txn::Transaction *transaction, const Change &change);
-  // Adds to `batch` what puts or removes the entries of a row in the indexes, but for the primary one.
-  // `codec` can read the row; `primary_key` is that in the altered table. Errors: kCorruption, kInvalid (of
+  // Adds the puts (`put`) or deletions of a row's entries in all secondary indexes to `batch`. `codec` can
+  // read the row. `primary_key` is the row's key in the altered table. Errors: kCorruption, kInvalid (of
   // BuildView::compute).
   Status change_entries(const codec::RowCodec &codec, std::string_view row, std::string_view primary_key,
                         bool put, rocksdb::WriteBatch *batch);
-  // Writes what change_entries() has put together.
+  // Writes the batch that change_entries() has filled, and notes new entries of unique indexes as suspect if
+  // they clash with others.
   Status write_entries(rocksdb::WriteBatch *batch);
-  // Is there at most one entry that begins with `start`? *first: its key.
+  // *unique: whether at most one entry begins with `start`. *first: the key of the first such entry, or
+  // empty.
   Status is_unique(std::string_view start, bool *unique, std::string *first) const;
-  // Notes `start` as suspect if two entries of the unique index begin with it by now.
+  // Notes `start` as suspect if at least two entries of the unique index begin with it now.
   Status suspect_if_double(size_t index, const std::string &start);
   Status write(rocksdb::WriteBatch *batch) const;  // to main
 
   const std::shared_ptr<const Layout> layout_;
   const std::vector<size_t> indexes_;
   BuildView &view_;
-  std::string duplicate_key_;  // the first of the entries that clash
+  std::string duplicate_key_;  // the key of the first of the entries that clash
   std::string shown_row_;
 
  private:
   Status apply_and_forget(std::vector<Change> *changes, std::vector<std::string> *log_keys);
 
   const Resources resources_;
-  std::string log_start_, log_end_;  // all log keys are between
+  std::string log_start_, log_end_;  // the range of all keys of the log
   std::atomic<uint64_t> next_number_{0};
   std::atomic<bool> closed_{false};
   std::atomic<const char *> spoiled_{nullptr};
   std::string entry_key_, entry_value_;
-  std::vector<std::pair<size_t, std::string>> unique_starts_;  // of entries not yet written: index, start
-  std::set<std::pair<size_t, std::string>> suspects_;          // index, start of the entries
+  std::vector<std::pair<size_t, std::string>> unique_starts_;  // index and unique bytes of unwritten entries
+  std::set<std::pair<size_t, std::string>> suspects_;          // index and unique bytes that two entries had
   size_t duplicate_index_ = 0;
 };
 

@@ -1,7 +1,7 @@
-// Goal:   an ALTER takes in what others commit meanwhile and nothing else, finds values that are double at
-//         its end, refuses a log that it cannot read, and leaves no log behind.
-// Method: scenes, most of them for all that can be built; one writer or two. Random ones:
-// online_model_test.cc.
+// Goal:   an ALTER takes in all changes that other sessions commit meanwhile, and no others. It finds
+//         duplicates that exist at its end, refuses a log that it cannot read, and leaves no log behind.
+// Method: scenes with one or two writers, most of them for every kind of build. online_model_test.cc has
+//         random scenes.
 #include "table/online/online_build.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class OnlineBuildTest : public OnlineFixture<::testing::TestWithParam<Built>> {
   void commit() { writer().commit(&committed_); }
   Session &writer() { return *writers_[0]; }
 
-  // The ALTER from the copy to its end.
+  // Runs the steps of the ALTER that come after its start: it copies the rows, replays the log and commits.
   Status complete() {
     ATOLL_RETURN_IF_ERROR(alter_->fill());
     return alter_->finish();
@@ -64,7 +64,7 @@ TEST_P(OnlineBuildTest, takes_in_changes_before_during_and_after_the_copy) {
   };
   ASSERT_ATOLL_OK(alter_->fill());
   write({2, 20, 201});
-  change(3, Row{6, 60, 300});  // another primary key
+  change(3, Row{6, 60, 300});  // the row gets another primary key
   commit();
   ASSERT_ATOLL_OK(alter_->replay());
   write({4, 44, 400});
@@ -94,7 +94,7 @@ TEST_P(OnlineBuildTest, takes_in_nothing_that_was_rolled_back) {
 TEST_P(OnlineBuildTest, takes_in_what_is_committed_after_a_replay_has_passed_it) {
   begin(kFourRows, GetParam());
   ASSERT_ATOLL_OK(alter_->fill());
-  write({1, 11, 101});  // numbered first in the log, committed last
+  write({1, 11, 101});  // gets the first number in the log, but is committed last
   Session &other = *add_writer();
   ASSERT_ATOLL_OK(other.write(2, kFourRows.at(2), Row{2, 22, 202}));
   other.commit(&committed_);
@@ -107,7 +107,7 @@ TEST_P(OnlineBuildTest, takes_in_what_is_committed_after_a_replay_has_passed_it)
 TEST_P(OnlineBuildTest, rows_may_exchange_their_values) {
   begin(kFourRows, GetParam());
   ASSERT_ATOLL_OK(alter_->fill());
-  write({1, 10, 999});  // where `u` is unique all the time, the value must go first
+  write({1, 10, 999});  // first frees the value 100, because `u` may be unique already before the ALTER
   write({2, 20, 100});
   write({1, 10, 200});
   commit();
@@ -184,7 +184,7 @@ TEST_P(OnlineBuildTest, a_log_record_that_is_damaged_is_corruption) {
   const std::string damaged[] = {
       "",                                                      // no header
       put + std::string("\x01\0\0", 3),                        // half a header
-      put + std::string("\x20\0\0\0", 4) + key,                // a key that is longer than the record
+      put + std::string("\x20\0\0\0", 4) + key,                // the key is longer than the record
       put + std::string("\0\0\0\0", 4) + old_key_and_row,      // no key
       put + std::string("\x02\0\0\0ab", 6) + old_key_and_row,  // half a key
       put + std::string("\x0A\0\0\0", 4) + key + "row",        // no row
@@ -306,7 +306,7 @@ using OnlineNumbersTest = OnlineBuildTest;
 TEST_P(OnlineNumbersTest, a_new_row_does_not_get_the_number_of_one_that_went_and_may_come_back) {
   begin(kFourRows, GetParam());
   ASSERT_ATOLL_OK(alter_->fill());
-  remove(4);  // which has the last number
+  remove(4);  // this row has the highest number
   commit();
   ASSERT_ATOLL_OK(alter_->replay());
   write({5, 50, 500});

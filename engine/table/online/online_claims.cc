@@ -8,7 +8,8 @@
 namespace atoll::table {
 namespace {
 
-// The value of a log record: length of the old key, the old key, the row (empty: removed).
+// The value of a log record: the length of the old key, the old key, and the row (empty: the row was
+// removed).
 struct LoggedClaim {
   std::string_view old_key, row;
 
@@ -31,7 +32,8 @@ struct LoggedClaim {
 
 }  // namespace
 
-// An update is logged even if the new key stays: the row is another one.
+// An update is logged even if the row keeps its new key, because the log must hold the row with its new
+// values.
 Status OnlineClaims::log_change(txn::Transaction *transaction, const RowImage &before,
                                 const RowImage &after) {
   Change removed, added{true};
@@ -78,7 +80,7 @@ Status OnlineClaims::apply(const std::vector<Change> &changes) {
   return Status::Ok();
 }
 
-// Finds the row of the key's first claim; empty if there is no claim.
+// *row: the row that has the first claim to `key`; empty if no row has a claim to it.
 Status OnlineClaims::find_claimed_row(const std::string &key, std::string *row) {
   row->clear();
   const std::string start = source_.claim(key, source_.rows_start);
@@ -91,8 +93,9 @@ Status OnlineClaims::find_claimed_row(const std::string &key, std::string *row) 
   return read_scanned_row(key, source_.rows_start + claim.substr(start.size()), row);
 }
 
-// If the stored row has another new key by now, the log records that say so are about to become visible.
-// Until then no row has `key`.
+// Reads the row that the scan saw under `old_key`. If the stored row now has a new key other than `key`, a
+// transaction has just changed it, and its log records will become visible shortly. Until then no row has
+// `key`.
 Status OnlineClaims::read_scanned_row(const std::string &key, const std::string &old_key, std::string *row) {
   std::string stored;
   ATOLL_RETURN_IF_ERROR(get(old_key, &stored));
@@ -105,7 +108,8 @@ Status OnlineClaims::read_scanned_row(const std::string &key, const std::string 
   return Status::Ok();
 }
 
-// What clashes under a new primary key are claims; in another index, entries.
+// Under the new primary key two claims clash, so the row is read under the old key that the first claim
+// holds. In a secondary index two entries clash.
 void OnlineClaims::show_duplicate() {
   const bool is_claim = static_cast<int>(duplicate_index()) == layout_->primary();
   if (!is_claim) return OnlineRekey::show_duplicate();

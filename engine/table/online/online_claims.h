@@ -1,10 +1,10 @@
-// The whole table in the order of another primary key, built while others write (online_rekey.h).
+// Builds the whole table in the order of another primary key, while other sessions write (online_rekey.h).
 //
 // Writers check only the old keys, so for a while two rows may have the same new key, until one of them
-// changes. Therefore each row has a claim, new key | old key. The log holds the claims that writers add and
-// remove, with their rows. A replay first applies those claims and then settles each new key that they touch:
-// the key gets the row of its first claim, or no row if it has no claim. A key with two claims at the end is
-// a duplicate.
+// changes. Therefore each row has a claim, which is an entry with the key "new key | old key". The log holds
+// the claims that writers add and remove, with their rows. A replay first applies those claims. Then it
+// writes the row of each new key that they concern: the row with the first claim, or no row if there is no
+// claim. A key with two claims at the end of the build is a duplicate.
 //
 // A claim made by the scan holds no row: as long as the claim exists, the row is still stored under its old
 // key as the scan saw it. A claim from the log holds its row, because the log records of a transaction can

@@ -1,7 +1,8 @@
-// Tests only: ALTERs of the table of row_cursor_fixture.h, its writers, and what the altered table must be.
+// Tests only: ALTERs of the table of row_cursor_fixture.h, sessions that write to it meanwhile, and a check
+// of the altered table.
 //
-// Before the ALTER the table has PRIMARY (id) and one index; which, and what is built, says Built. Where
-// `u` is unique afterwards it is not before, so that writers do not refuse what the ALTER has to find.
+// Before the ALTER the table has PRIMARY (id) and KEY (a), and for Built::kMove also UNIQUE (u). In all other
+// cases only the ALTER makes `u` unique, so writers can write the duplicates that the ALTER must find.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@
 
 namespace atoll::table {
 
-// For the name of a test.
+// Returns the part of a test's name that says what is built.
 inline std::string name_of_built(const ::testing::TestParamInfo<Built> &info) {
   const char *const names[] = {"indexes", "moved_table", "primary_key", "numbers"};
   return names[static_cast<size_t>(info.param)];
@@ -41,7 +42,7 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
     alter_.reset();
   }
 
-  // An empty table.
+  // Begins with an empty table.
   void open_table(Built built) {
     built_ = built;
     lsm::Family *family = database_->shared_family();
@@ -58,7 +59,7 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
     if (alter_) writers_.back()->writer.set_log(alter_->online());
     return writers_.back().get();
   }
-  // Requires: no writer has written since it has ended a transaction.
+  // Requires: no writer has uncommitted changes.
   TestAlter &begin_alter() {
     alter_ = std::make_unique<TestAlter>(database_.operator->(), built_, layout_, altered_layout(),
                                          built_indexes(), table_.record_length());
@@ -73,13 +74,13 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
 
   // Whether two rows may not have the same `u` in the altered table.
   bool makes_unique() const { return built_ != Built::kMove; }
-  // The number of that index.
+  // The number of the unique index on `u` in the altered table.
   size_t unique_index() const {
     return built_ == Built::kPrimaryKey ? kPrimary : built_ == Built::kNumbers ? kSecondary : kUnique;
   }
   int64_t logged() { return database_.count(database_->temp_family()); }
 
-  // The altered table has these rows, and in each index that was built exactly their entries.
+  // Checks that the altered table has exactly `rows`, and each index that was built exactly their entries.
   void expect_altered(const Rows &rows) {
     const Layout &altered = *alter_->altered;
     std::map<size_t, std::set<std::string>> entries;
@@ -100,7 +101,7 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
   }
 
   Built built_ = Built::kIndexes;
-  std::optional<uint32_t> default_of_added_;  // set: `u` is added with its index
+  std::optional<uint32_t> default_of_added_;  // set: the ALTER adds the column `u` with this default
   lsm::Family *other_family_ = nullptr;
   std::unique_ptr<TestAlter> alter_;
   std::vector<std::unique_ptr<Session>> writers_;

@@ -9,10 +9,11 @@
 namespace atoll::table {
 namespace {
 
-// Versions of rows, for these two codecs only.
+// The versions by which the codec of the altered table tells logged rows from its own. They are not stored
+// anywhere else.
 constexpr uint32_t kLogged = 1, kAltered = 2;
 
-// Those columns of `row` that the entries are made from.
+// Returns the columns of `row` from which entries of the new indexes are made.
 std::vector<codec::Column> columns_of(const codec::RowCodec &row, const ColumnBytes &sources) {
   std::vector<codec::Column> columns;
   for (size_t i = 0; i < row.column_count(); i++)
@@ -36,7 +37,8 @@ OnlineIndexBuild::OnlineIndexBuild(Plan plan, Writers writers, Resources resourc
   }
 }
 
-// A long column of which entries have a prefix is cut in a copy of the record.
+// Packs the columns that the new entries need. If entries need only a prefix of a BLOB, its length is cut in
+// a copy of the record, so the log holds no more than the prefix.
 void OnlineIndexBuild::pack(const uint8_t *record, std::string *out) const {
   if (cuts_.empty()) return logged_.pack(record, out);
   std::vector<uint8_t> copy(record, record + record_bytes_);

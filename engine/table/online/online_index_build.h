@@ -1,7 +1,7 @@
-// Indexes that an ALTER adds while others write. The log of changes has the changed rows under their primary
-// keys. It keeps only what the new entries are made from: the value of an indexed column, the prefix of one
-// that is indexed by a prefix, the whole value of one that an indexed expression names, and nothing of all
-// others.
+// Builds indexes that an ALTER adds while other sessions write. The log holds the changed rows under their
+// primary keys, but only the parts from which new entries are made. These are the value of an indexed column,
+// or its prefix if only that is indexed, and the whole value of a column that an indexed expression uses.
+// Other columns are not logged.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ namespace atoll::table {
 
 class OnlineIndexBuild final : public OnlineBuild {
  public:
-  // How other statements write rows meanwhile, in records of `record_bytes`.
+  // The layout with which other statements write rows meanwhile, and the length of their records.
   struct Writers {
     const Layout &layout;
     size_t record_bytes;
   };
-  // For the rest see OnlineBuild.
+  // The other parameters are those of OnlineBuild.
   OnlineIndexBuild(Plan plan, Writers writers, Resources resources, BuildView *view);
 
  private:
-  struct Cut {  // of a BLOB column in a record
+  struct Cut {  // a BLOB column of a record of which the log holds only a prefix
     uint32_t record_offset;
     uint8_t length_bytes;
     uint32_t bytes_max;
@@ -36,8 +36,8 @@ class OnlineIndexBuild final : public OnlineBuild {
   void pack(const uint8_t *record, std::string *out) const;
 
   const size_t record_bytes_;
-  const codec::RowCodec logged_;  // from records of the writers
-  codec::RowCodec altered_row_;   // to records of the altered table
+  const codec::RowCodec logged_;  // packs records of the writers for the log
+  codec::RowCodec altered_row_;   // unpacks logged rows into records of the altered table
   std::vector<Cut> cuts_;
 };
 

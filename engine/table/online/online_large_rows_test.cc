@@ -1,6 +1,7 @@
-// Goal:   an ALTER takes in rows that are stored in pieces, leaves no piece of one that went, and holds no
-//         more of a long value in its log than it needs.
-// Method: a table with one BLOB and a writer; rows above and below the limit change places meanwhile.
+// Goal:   an ALTER takes in rows that are stored in pieces, and leaves no piece of a row that was removed.
+//         While it builds an index, its log of changes holds only that part of a long value that the index
+//         stores.
+// Method: a table with one BLOB and a writer. During the ALTER small rows become large ones, and the reverse.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -40,7 +41,8 @@ class OnlineLargeRowsTest : public LargeRowsFixture {
     return begin_alter(Built::kIndexes, table_.indexed_layout(layout_->family()), {kBodyIndex});
   }
 
-  // The rows of the altered table. If they are others than expected, gtest would print them whole.
+  // Returns the rows of the altered table. Tests compare them with EXPECT_TRUE, because EXPECT_EQ would print
+  // whole rows of several MiB.
   Bodies altered_rows() {
     const Layout &altered = *alter_->altered;
     Bodies rows;
@@ -161,7 +163,7 @@ TEST_F(OnlineLargeRowsTest, a_replay_that_is_interrupted_goes_on_where_it_was) {
   TestAlter &alter = begin_move();
   ASSERT_ATOLL_OK(alter.fill());
   Bodies rows;
-  for (uint32_t id = 1; id <= 5; id++) {  // of which three are applied in one step
+  for (uint32_t id = 1; id <= 5; id++) {  // the replay applies three rows in its first step, 1 MiB
     rows[id] = text(400 << 10, static_cast<char>(id));
     ASSERT_ATOLL_OK(insert(id, rows[id]));
   }

@@ -1,9 +1,10 @@
-// Goal:   what an ALTER builds while others write has exactly the rows, and the entries of the rows, that
-//         they leave; or it names a row of which another one has the value that must be unique.
+// Goal:   while other sessions write, an ALTER builds a table or indexes that have exactly the rows which
+//         these sessions leave, and their entries. Or the ALTER names one of two rows with the same unique
+//         value.
 // Method: writers insert, change and remove rows at random in several transactions, roll back and take
-//         savepoints: before the copy, between any two rows of it, between and within replays, and after.
-//         What they have committed is also kept in a map. The seed is printed; ATOLL_TEST_SEED repeats a run.
-// What it finds: engine/table/README.md.
+//         savepoints. They do so before the copy, between any two of its rows, between and within replays,
+//         and afterwards. A map holds all committed rows. The seed is printed; ATOLL_TEST_SEED repeats a run.
+// engine/table/README.md lists the deliberate mistakes in the code that this test has found.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +37,8 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
   }
 
  private:
-  // Not by delete_range(), which later gives files back: those of the next round, too.
+  // Does not use the engine's delete_range(), because that later deletes whole files in the range, and these
+  // may be files of the next round.
   static void clear(lsm::Family *family) {
     const std::string begin(1, '\0'), end(1, '\xFF');
     ASSERT_TRUE(
@@ -63,7 +65,7 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
     if (finished.ok()) expect_altered(committed_);
   }
 
-  // A duplicate is found if and only if there is one among `rows`.
+  // Checks that the ALTER has found a duplicate if and only if two of `rows` have the same unique value.
   void check(const Status &status, const Rows &rows) {
     bool has_twins = false;
     for (const auto &[id, row] : rows) has_twins |= makes_unique() && twin_of(row, rows) != nullptr;
@@ -88,7 +90,8 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
         end(&writer);
     }
   }
-  // Rows that others have locked, and duplicates that the writer refuses, stay as they are.
+  // Writes one row at random. The write may fail because another writer has locked the row or because of a
+  // duplicate; then nothing changes.
   void write(Session *writer) {
     const auto id = static_cast<uint32_t>(random_.below(kIds));
     const Rows rows = writer->visible(committed_);
@@ -119,7 +122,7 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
   }
 
   codec::testing::Random random_{0};
-  uint64_t values_ = 0;  // of `u`: few, so that duplicates come and go, or many
+  uint64_t values_ = 0;  // number of values of `u`: either few, so that duplicates come and go, or many
   Rows committed_;
 };
 

@@ -17,7 +17,7 @@ Status OnlineMove::log_change(txn::Transaction *transaction, const RowImage &bef
   return append(transaction, added);
 }
 
-// The last change of a row holds the whole row.
+// Applies only the last change of each row, because it holds the whole row.
 Status OnlineMove::apply(const std::vector<Change> &changes) {
   std::map<std::string_view, const Change *> last;  // by key
   for (const Change &change : changes) last[change.key] = &change;

@@ -1,7 +1,9 @@
-// The whole table under the same keys in another column family, built while others write (online_rebuild.h):
-// ALTER TABLE ... FORCE, another compression, and a table that leaves the shared family.
+// Builds the whole table in another column family under the same keys, while other sessions write
+// (online_rebuild.h): for ALTER TABLE ... FORCE, for another compression, and for a table that leaves the
+// shared family.
 //
-// A key keeps all its bytes but the prefix of its table. The log holds rows under their new keys.
+// In the new family a key has another table prefix, and all its other bytes stay. The log holds rows under
+// their new keys.
 #pragma once
 
 #include <memory>
@@ -19,7 +21,7 @@ class OnlineMove final : public OnlineRebuild {
       : OnlineRebuild(std::move(plan), std::move(resources), view) {}
 
  private:
-  // In a logged change, `key` is the new key of a row and `value` the row (empty: removed).
+  // In a logged change, `key` is the new key of a row and `value` the row (empty: the row was removed).
   Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
   Status apply(const std::vector<Change> &changes) override;
 };

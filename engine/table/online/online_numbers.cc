@@ -8,7 +8,7 @@
 namespace atoll::table {
 namespace {
 
-// The highest hidden id of the rows; 0: there is no row.
+// *id: the highest hidden id of the table's rows; 0: the table has no rows.
 Status last_hidden_id(const Layout &layout, uint64_t *id) {
   std::string key;
   const Status status = outermost_key(layout, layout.primary_index(), true, &key);
@@ -30,8 +30,9 @@ Status OnlineNumbers::log_change(txn::Transaction *transaction, const RowImage &
   return append(transaction, added);
 }
 
-// The last change of a row holds the whole row. The first call comes before any row has been removed, so it
-// finds the last number that the scan gave: rows that come later must not get the number of a claim.
+// Applies only the last change of each row, because it holds the whole row. The first call also reads the
+// highest number that the scan gave. It must do so before a row is removed, because later rows must not get a
+// number to which another row has a claim.
 Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   if (!std::exchange(knows_last_number_, true))
     ATOLL_RETURN_IF_ERROR(last_hidden_id(*layout_, &last_number_));
@@ -42,7 +43,8 @@ Status OnlineNumbers::apply(const std::vector<Change> &changes) {
   return write_entries(&batch);
 }
 
-// The claim of a row that is removed stays: another row with the same old key may take its number.
+// The claim of a removed row is kept, because a row that is inserted later with the same old key takes its
+// number.
 Status OnlineNumbers::apply_last(const Change &change, rocksdb::WriteBatch *batch) {
   const std::string claim = source_.claim_to_number(change.key);
   std::string number;

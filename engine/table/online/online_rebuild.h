@@ -1,6 +1,6 @@
-// The whole table written anew while others write it: its rows, and the entries of all indexes. Here is what
-// the kinds share: rows under other keys (online_rekey.h), and rows under the same keys in another column
-// family (online_move.h).
+// Builds the whole table anew while other sessions write to it: its rows, and the entries of all indexes.
+// This is the common base of two kinds of builds: rows under other keys (online_rekey.h), and rows under the
+// same keys in another column family (online_move.h).
 #pragma once
 
 #include <memory>
@@ -14,17 +14,19 @@ namespace atoll::table {
 
 class OnlineRebuild : public OnlineBuild {
  public:
-  // Writers store large rows whole meanwhile, as one value: the log has whole rows.
+  // During the build, writers store a large row as one value and not in pieces, because the log must hold
+  // whole rows.
   bool needs_whole_rows() const override { return true; }
 
  protected:
-  // The altered table has the columns of the former one, in the same records. For the rest see OnlineBuild.
+  // Takes the parameters of OnlineBuild's constructor. The altered table has the same columns as the former
+  // table, in records of the same form.
   using OnlineBuild::OnlineBuild;
 
-  // Adds to `batch` what makes `wanted` the row under `key`, with its entries. `wanted` is empty if there
-  // shall be no row. write_entries() writes the batch.
+  // Makes `wanted` the row under `key`: adds the changes of the row and of its index entries to `batch`,
+  // which write_entries() writes. `wanted` is empty if no row shall have this key.
   Status settle(const std::string &key, std::string_view wanted, rocksdb::WriteBatch *batch);
-  Status get(const std::string &key, std::string *value) const;  // empty: there is none
+  Status get(const std::string &key, std::string *value) const;  // *value is empty if there is no such key
 
  private:
   Status remove_former(const std::string &key, std::string_view stored, rocksdb::WriteBatch *batch);

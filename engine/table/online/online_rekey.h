@@ -1,5 +1,6 @@
-// The whole table under other row keys, built while others write (online_rebuild.h). Here is what its two
-// kinds share: another primary key (online_claims.h), and numbers instead of one (online_numbers.h).
+// Builds the whole table under other row keys, while other sessions write (online_rebuild.h). This is the
+// common base of two kinds of builds: another primary key (online_claims.h), and hidden ids instead of a
+// primary key (online_numbers.h).
 #pragma once
 
 #include <utility>
@@ -11,7 +12,7 @@ namespace atoll::table {
 
 class OnlineRekey : public OnlineRebuild {
  public:
-  // For the rest see OnlineBuild.
+  // The parameters besides `source` are those of OnlineBuild.
   OnlineRekey(Plan plan, RekeySource source, Resources resources, BuildView *view)
       : OnlineRebuild(std::move(plan), std::move(resources), view), source_(std::move(source)) {}
 

@@ -1,4 +1,5 @@
-// Tests only: an ALTER of a table that others write, whose steps a test takes one by one.
+// Tests only: an ALTER of a table to which other sessions write. The test calls the steps of the ALTER one by
+// one.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,8 @@
 
 namespace atoll::table {
 
-// What is built: indexes; the table in another family, under another primary key, or under numbers.
+// What an ALTER builds: indexes, or the table in another family, under another primary key, or under hidden
+// ids.
 enum class Built { kIndexes, kMove, kPrimaryKey, kNumbers };
 
 class TestAlter {
@@ -22,8 +24,9 @@ class TestAlter {
   static constexpr uint32_t kLogPrefix = 5;
   static constexpr uint16_t kClaimsOrdinal = 9;
 
-  // `former`: how writers know the table, in records of `record_bytes`. `indexes`: the numbers of those that
-  // are built in `altered`. Begins the ALTER: from now on writers tell log() of their changes.
+  // Begins the ALTER. From now on the test must let writers call log() for their changes. `former`: the
+  // layout with which they write, in records of `record_bytes`. `indexes`: the indexes that are built, by
+  // number in `altered`.
   TestAlter(lsm::Database *database, Built built, std::shared_ptr<const Layout> former,
             std::shared_ptr<const Layout> altered, std::vector<size_t> indexes, size_t record_bytes)
       : altered(std::move(altered)),
@@ -41,7 +44,7 @@ class TestAlter {
   TestAlter(const TestAlter &) = delete;
   TestAlter &operator=(const TestAlter &) = delete;
 
-  // Copies what the snapshot shows.
+  // Copies the rows that the ALTER's snapshot shows, or makes the entries of the new indexes from them.
   Status fill() {
     IndexBuild build({former_, altered, indexes, snapshot_, rekeyed_ ? &rekey_ : nullptr},
                      {database_, database_, 16 << 20, 2}, &view);
@@ -59,14 +62,14 @@ class TestAlter {
     if (status.code() == Code::kDuplicate) online_->show_duplicate();
     return status;
   }
-  // The index that the last step has found a duplicate in.
+  // The index in which the last step has found a duplicate.
   size_t duplicate_index() const { return duplicate_index_; }
   OnlineBuild *online() { return online_.get(); }
 
   const std::shared_ptr<const Layout> altered;
   const std::vector<size_t> indexes;
   TestView view;
-  Status before_write;  // what the build is told before each write
+  Status before_write;  // the value that Resources::before_write returns to the build
 
  private:
   std::unique_ptr<OnlineBuild> online_build(Built built, size_t record_bytes) {

@@ -26,7 +26,7 @@ ParallelScan::ParallelScan(Request request) : request_(std::move(request)) {
   pieces_.emplace_back();
   pieces_.back().begin = begin;
   pieces_.back().end = request_.end;
-  MutexLock guard(mutex_);  // the threads take no piece before it is known how many they are
+  MutexLock guard(mutex_);  // the threads wait with their first piece until threads_running_ is set
   threads_running_ = start_threads(&threads_, thread_count(request_), [this](size_t i) { work(i); });
   if (threads_running_ == 0) fail_without_threads();
 }
@@ -181,11 +181,11 @@ Status ParallelScan::next(std::string_view *key, std::string_view *row, bool *en
     }
     if (!piece.status.ok()) return piece.status;
     if (++current_piece_ == pieces_.size()) {
-      current_piece_--;  // stays at the last, finished piece
+      current_piece_--;  // the last piece stays the current one, so that a further call returns *end again
       *end = true;
       return Status::Ok();
     }
-    producers_.notify_all();  // the thread of the piece that is current now may wait for others
+    producers_.notify_all();  // the thread of the new current piece may be waiting in hand_over()
   }
   *key = chunk_->key(chunk_entry_);
   *row = chunk_->value(chunk_entry_++);

@@ -1,10 +1,10 @@
-// A full scan by several threads: the range is cut into pieces, threads take pieces in order, and test each
-// packed row against the predicate. The rows that pass are handed over to the caller in key order, or each
-// thread makes of them itself what the caller wants (Request::take).
+// A full scan by several threads. The range is cut into pieces. The threads take the pieces in order, and
+// test each packed row against the predicate. The rows that pass are handed over to the caller in key order,
+// or the threads themselves call the caller's function with them (Request::take).
 //
-// Memory is bounded: a thread stops when kPieceBytesMax of passing rows of its piece wait for the caller, or
-// when kQueuedBytesMax of all pieces do and the caller does not need this piece next. Only for reads at a
-// snapshot by a transaction without own writes.
+// Memory is bounded. A thread waits when kPieceBytesMax of rows of its piece are queued for the caller. It
+// also waits when kQueuedBytesMax of all pieces are queued, except the thread of the piece that the caller
+// reads now. Only for reads at a snapshot by a transaction without own writes.
 #pragma once
 
 #include <atomic>
@@ -36,33 +36,34 @@ class ParallelScan {
     size_t threads = 2;
     const codec::Predicate *predicate = nullptr;  // may be null: all rows pass
     const codec::RowCodec *row = nullptr;
-    // The row that a stored value stands for (whole_row_at()); asked for large ones, to test the predicate.
+    // Returns the whole row of a stored value (whole_row_at()). Called for rows in pieces, to test the
+    // predicate.
     std::function<Status(std::string_view key, std::string_view stored, std::string *buffer,
                          std::string_view *row)>
         whole_row;
-    // If set, the threads call it with each row as it is stored, and the caller uses wait() in place of
-    // next(). `thread` counts from 0, below thread_count(); each thread gets its rows in ascending order. An
-    // error ends the scan.
+    // If set, the threads call this function with each row as it is stored, and the caller uses wait() in
+    // place of next(). `thread` is from 0 to thread_count() - 1. Each thread gets its rows in ascending
+    // order. An error ends the scan.
     std::function<Status(size_t thread, std::string_view key, std::string_view stored)> take;
   };
 
   explicit ParallelScan(Request request);
   ~ParallelScan();  // stops and joins
 
-  // How many threads a scan has, no more than there are pieces.
+  // The number of threads of a scan: at most one for each piece.
   static size_t thread_count(const Request &request);
 
-  // Waits until all rows have been taken, but not longer than 100 ms, so that the caller can look for KILL;
-  // *end: they have. Errors: the first one, of the readers or of `take`.
+  // Waits until Request::take has got all rows, but not longer than 100 ms, so that the caller can look for
+  // KILL. *end: all rows have been taken. Errors: the first error of a reader or of `take`.
   Status wait(bool *end);
 
   // Gives the next row as it is stored; it is valid until the next call. *end: there are no more rows.
-  // Errors: those of the readers; kNoMemory, also from wait(): the process got no memory, or not one thread.
-  // Blocks: until a row is there. After 100 ms without one it returns kOk and sets *waiting, so that the
-  // caller can look for KILL.
+  // Errors: those of the readers; kNoMemory, also from wait(): the process got no memory, or no thread at
+  // all. Blocks: until a row is there. After 100 ms without a row it returns kOk and sets *waiting, so that
+  // the caller can look for KILL.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
 
-  // The most bytes of rows that have waited for the caller. Call after the end.
+  // The largest number of bytes of rows that were queued for the caller at one time. Call after the end.
   size_t queued_bytes_most() const {
     const MutexLock guard(mutex_);
     return queued_bytes_most_;
@@ -84,12 +85,12 @@ class ParallelScan {
 
   void work(size_t thread);
   void fail_without_threads() ATOLL_REQUIRES(mutex_);
-  bool take_piece(size_t *index);  // false: there is none, or stop
+  bool take_piece(size_t *index);  // false: there is no piece left, or the scan must stop
   Status scan_piece(size_t thread, size_t index);
   Status passes(std::string_view key, std::string_view stored, bool *passes) const;
   void collect(size_t index, std::string_view key, std::string_view row, std::unique_ptr<Chunk> *chunk);
   bool may_queue(size_t index) const ATOLL_REQUIRES(mutex_);
-  void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // returns at once if it is to stop
+  void hand_over(size_t index, std::unique_ptr<Chunk> chunk);  // drops the chunk if the scan must stop
   void finish_piece(size_t index, const Status &status);
 
   static constexpr size_t kChunkBytes = 64 << 10;
@@ -98,14 +99,14 @@ class ParallelScan {
   std::deque<Piece> pieces_;
   mutable Mutex mutex_;
   Condition consumer_, producers_;
-  size_t next_piece_ ATOLL_GUARDED_BY(mutex_) = 0;     // to be taken by a thread
-  size_t current_piece_ ATOLL_GUARDED_BY(mutex_) = 0;  // being consumed
+  size_t next_piece_ ATOLL_GUARDED_BY(mutex_) = 0;     // the next piece that a thread will take
+  size_t current_piece_ ATOLL_GUARDED_BY(mutex_) = 0;  // the piece whose rows the caller reads now
   size_t queued_bytes_ ATOLL_GUARDED_BY(mutex_) = 0;
   size_t queued_bytes_most_ ATOLL_GUARDED_BY(mutex_) = 0;
   size_t threads_running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  Status failure_ ATOLL_GUARDED_BY(mutex_);  // of the first `take` or reader that failed
+  Status failure_ ATOLL_GUARDED_BY(mutex_);  // the first error of a `take` or of a reader
   std::atomic<bool> stop_{false};
-  Work helped_ ATOLL_GUARDED_BY(mutex_);  // what the threads have counted, for the caller
+  Work helped_ ATOLL_GUARDED_BY(mutex_);  // the work counted by the threads; it is added to the caller's
   std::unique_ptr<Chunk> chunk_;
   size_t chunk_entry_ = 0;
   std::vector<std::thread> threads_;

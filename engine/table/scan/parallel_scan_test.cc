@@ -1,7 +1,6 @@
-// Goal:   a parallel scan returns exactly the rows of a serial one, in key order, whatever the cuts, the
-//         number of threads and the predicate, or has its threads take them; and it can be abandoned at any
-//         moment.
-// Method: random rows in a RocksDB of its own, random splits; seed printed.
+// Goal:   a parallel scan gives exactly the rows of a serial scan for any splits, number of threads and
+//         predicate: to its caller in key order, or to its threads. It can be abandoned at any moment.
+// Method: 20000 rows in a RocksDB of its own, random splits and numbers of threads; the seed is printed.
 #include "table/scan/parallel_scan.h"
 
 #include <gtest/gtest.h>
@@ -127,7 +126,8 @@ TEST_F(ParallelScanTest, returns_only_rows_that_pass) {
 }
 
 TEST_F(ParallelScanTest, rows_that_wait_are_bounded_however_many_pieces_are_finished) {
-  // 60 pieces of 1 MiB: each alone is below what a piece may hold back.
+  // There are 60 pieces of 1 MiB. Each piece is smaller than kPieceBytesMax, so only the limit on all pieces
+  // together bounds the memory.
   constexpr uint32_t kRows = 60 * 16, kRowsOfPiece = 16;
   ASSERT_TRUE(db_->DeleteRange(rocksdb::WriteOptions(), "k", "l").ok());
   for (uint32_t i = 0; i < kRows; i++)
@@ -137,7 +137,7 @@ TEST_F(ParallelScanTest, rows_that_wait_are_bounded_however_many_pieces_are_fini
   asked.splits.clear();
   for (uint32_t i = kRowsOfPiece; i < kRows; i += kRowsOfPiece) asked.splits.push_back(key_of(i));
   ParallelScan scan(std::move(asked));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the threads get as far ahead as they may
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // meanwhile the threads queue what they may
   const std::vector<std::string> keys = keys_of(&scan);
   ASSERT_EQ(keys.size(), kRows);
   for (uint32_t i = 0; i < kRows; i++) ASSERT_EQ(keys[i], key_of(i));
@@ -230,7 +230,7 @@ TEST_F(ParallelScanTest, a_row_that_cannot_be_taken_ends_the_scan) {
 TEST_F(ParallelScanTest, without_one_thread_it_says_so) {
   for (const bool is_taking : {false, true}) {
     ParallelScan::Request asked = request();
-    asked.threads = 0;  // as many as a process gets whose limit of tasks is reached
+    asked.threads = 0;  // as if the process could start no thread, because its limit of tasks is reached
     if (is_taking) asked.take = [](size_t, std::string_view, std::string_view) { return Status::Ok(); };
     ParallelScan scan(std::move(asked));
     std::string_view key, row;

@@ -15,14 +15,15 @@ namespace {
 
 constexpr uint64_t kProbeEntries = 8;
 constexpr uint64_t kCountedEntries = 100;
-// From this number of rows on, the sizes of files tell better.
+// For more rows than this, the sizes of files give a better estimate than the density of keys.
 constexpr double kInterpolatedMax = 1024;
-// The factor by which the densities at two places may differ.
+// The largest factor by which the densities of keys at two places may differ; beyond it they are not used.
 constexpr double kDensityRatioMax = 8;
 constexpr double kUsualRatio = 1.5;
 constexpr uint32_t kTrustedDensities = 32;
 
-// Keys of a range as numbers: the eight bytes behind what its ends have in common.
+// Maps the keys of a range to numbers: a key's number is the eight bytes after the bytes that both ends of
+// the range have in common.
 class KeyScale {
  public:
   KeyScale(std::string_view low, std::string_view high) : low_(low) {
@@ -42,8 +43,7 @@ class KeyScale {
   size_t shared_ = 0;
 };
 
-// Whether all keys from `first` to before `end` begin with the same bytes, and `end` is the successor of
-// these bytes.
+// Whether all keys in [`first`, `end`) begin with the same bytes, and `end` is the successor of these bytes.
 bool is_end_of_prefix(std::string_view first, std::string_view end) {
   if (end.empty() || first.size() < end.size()) return false;
   const size_t last = end.size() - 1;
@@ -51,35 +51,37 @@ bool is_end_of_prefix(std::string_view first, std::string_view end) {
          static_cast<uint8_t>(first[last]) + 1 == static_cast<uint8_t>(end[last]);
 }
 
-// The first entries from a key on.
+// The first entries of a range from some key on, as a probe has read them.
 struct Probe {
   uint64_t entries = 0;
-  bool ended = false;  // the range has no more of them
+  bool ended = false;  // the range has no more entries after these
   std::string first, last;
-  txn::EntryList seen;    // as many of them as may be remembered
-  size_t seen_bytes = 0;  // of all entries
+  txn::EntryList seen;    // the entries, as many as the cursor may remember
+  size_t seen_bytes = 0;  // the bytes of all entries
 
-  // Entries for each step of the scale; 0: the first and the last entry are on the same step.
+  // The number of entries per step of the scale; 0: the first and the last entry are on the same step.
   double density(const KeyScale &scale) const {
     const uint64_t distance = scale.number(last) - scale.number(first);
     return distance == 0 ? 0 : static_cast<double>(entries - 1) / static_cast<double>(distance);
   }
 };
 
-// Looks at a range with the cursor that the statement reads with. Requires: it has the range's bounds.
+// Reads parts of a range for an estimate, with the same cursor that the statement uses for its read.
+// Requires: the cursor has the range's bounds.
 class RangeWalk {
  public:
   RangeWalk(txn::Cursor *cursor, const Bounds &bounds, EstimateCache *cache)
       : cursor_(*cursor), bounds_(bounds), cache_(*cache) {}
 
   Probe probe(std::string_view from, uint64_t entries_max);
-  // Counts entries from that under the cursor on, until `found` has `entries_max`; the cursor stays on the
-  // last of them.
+  // Counts entries from the cursor's position on, until `found` has `entries_max` entries. The cursor stays
+  // on the last counted entry.
   void count_entries(uint64_t entries_max, Probe *found);
-  // Whether the range, of which the first entries were read, seems to have no more entries than may be
-  // remembered.
+  // Estimates from the first entries of the range, `start`, whether the whole range has no more entries than
+  // the cursor may remember.
   bool seems_small(const Probe &start) const;
-  // What the density of the keys at the start of the range and in the middle says. Negative: nothing.
+  // Estimates the rows of the range from the density of its keys at the start and in the middle. Negative:
+  // the densities allow no estimate.
   double interpolate_rows(const Probe &start);
 
  private:
@@ -150,16 +152,18 @@ double RangeWalk::interpolate_rows(const Probe &start) {
   return first_half + static_cast<double>(end - middle) * other;
 }
 
-// Whether the keys are about as dense as the last estimate found them at both places: then one place is
-// enough. Now and then two are asked again.
+// Whether the keys are about as dense as in the last estimate that probed two places. Then the probe at the
+// start of the range is enough. Every kTrustedDensities times it returns false, so that two places are probed
+// again.
 bool RangeWalk::is_usual_density(double density) {
   const double usual = cache_.key_density;
   return density < usual * kUsualRatio && usual < density * kUsualRatio &&
          ++cache_.trusted_densities % kTrustedDensities != 0;
 }
 
-// Estimates the rows as a share of the index: files hold rows and entries of all indexes, so the size of an
-// entry is known on average only; in the share it cancels out.
+// Estimates the rows of a range from sizes of files, as the range's share of the whole index. Files hold rows
+// and entries of all indexes, so the size of one entry of this index is not known. The share does not need
+// it.
 double rows_by_size(const Layout &layout, lsm::Figures *figures, EstimateCache *cache,
                     const EstimateRequest &request) {
   const IndexLayout &index = layout.index(request.index);
@@ -203,7 +207,7 @@ uint64_t estimate_rows(RowCursor *reader, lsm::Figures *figures, EstimateCache *
   const bool has_all = start.ended && start.seen.size() == start.entries;
   if (!entries.is_for_estimates() && (has_all || !start.seen.empty()))
     entries.get()->remember(bounds.lower, {bounds.upper, std::move(start.seen), has_all});
-  if (start.ended || start.entries < kProbeEntries)  // the latter is unreadable: the read says why
+  if (start.ended || start.entries < kProbeEntries)  // the second: the read fails, and will report the error
     return std::max<uint64_t>(start.entries, 1);
   double rows = primary ? walk.interpolate_rows(start) : -1;
   if (rows < 0) rows = rows_by_size(layout, figures, cache, request);

@@ -1,11 +1,12 @@
-// How many entries lie in a range of an index, for the optimizer.
+// Estimates the number of entries in a range of an index, for the optimizer.
 //
-// Entries of secondary indexes are counted, up to a hundred: looking up their rows costs ten times as much.
-// In the primary index counting would double the cost of a read. There a range that seems to have 16 at most
-// is counted; for more, the distance between the first keys, and between some in the middle, tells how dense
-// the keys are: three searches and 24 steps at most. Where that says "many", or the two places disagree, the
-// sizes of files are asked. They know large ranges well and small ones not at all. All of it uses the cursor
-// that the statement reads with afterwards; what it has read is not searched for again.
+// In a secondary index up to a hundred entries are counted, because a lookup of their rows costs ten times as
+// much. In the primary index counting would double the cost of a read, so only a range that seems to have at
+// most 16 rows is counted. For a larger range the estimate measures how dense the keys are, by the distance
+// between the first keys of the range and between some keys in its middle. This takes at most three searches
+// and 24 steps. If the result is more than 1024 rows, or the two densities differ much, the sizes of files
+// are used instead. They are exact enough for large ranges, but useless for small ones. The estimate uses the
+// cursor with which the statement reads afterwards, so the read does not search for these entries again.
 #pragma once
 
 #include <atomic>
@@ -22,15 +23,17 @@
 
 namespace atoll::table {
 
-// What the estimates of one table have found, kept for the next ones. Shared by all that have the table open.
+// Results of estimates of one table that later estimates use. All handlers that have the table open share it.
 // Threads: any.
 class EstimateCache {
  public:
-  // Rows for each step of the primary keys' scale, as the last estimate found it at two places.
+  // The density of primary keys that the last estimate found at two places of a range, in rows per step of
+  // the key scale.
   std::atomic<double> key_density{0};  // 0: unknown
   std::atomic<uint32_t> trusted_densities{0};
 
-  // How many entries an index has, by the sizes of files: what `count` returned, kept for a second.
+  // The number of entries of an index, by the sizes of files. `count` computes it; its result is kept for a
+  // second.
   uint64_t index_entries(size_t index, const std::function<uint64_t()> &count);
 
  private:
@@ -45,14 +48,16 @@ class EstimateCache {
 struct EstimateRequest {
   size_t index = 0;
   Bounds bounds;          // lower < upper
-  double table_rows = 1;  // as far as is known
-  // False, as in EXPLAIN: the newest entries are counted, and the transaction's snapshot is not taken.
+  double table_rows = 1;  // the number of rows of the table, as the statistics know it
+  // False in EXPLAIN, for example. Then the newest entries are counted, and the transaction takes no
+  // snapshot.
   bool is_read_afterwards = true;
 };
 
-// The estimate: at least 1, and no more than the table has, unless more were counted. Moves the cursor of
-// entries. Requests to the bucket: as a read of the entries that are counted, a hundred at most. A range that
-// cannot be read counts as what was read of it: the statement's read says why.
+// Returns the estimate: at least 1 and at most `table_rows`, or the number of counted entries if that is
+// larger. Moves the reader's cursor of entries. Requests to the bucket: those of a read of the counted
+// entries, a hundred at most. If the range cannot be read, the entries read so far are the estimate, and the
+// statement's read reports the error.
 uint64_t estimate_rows(RowCursor *reader, lsm::Figures *figures, EstimateCache *cache,
                        const EstimateRequest &request);
 

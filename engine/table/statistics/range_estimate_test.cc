@@ -1,7 +1,7 @@
-// Goal:   short ranges are counted exactly, long ones within a factor, at a cost that does not grow with the
-//         range; EXPLAIN takes no snapshot.
-// Method: tables of evenly spread and of clustered keys, in a memtable and in files, and random ranges of
-//         them; the counters of work. The seed is printed; ATOLL_TEST_SEED repeats a run.
+// Goal:   short ranges are counted exactly, and long ranges are estimated within a factor. The cost does not
+//         grow with the range. EXPLAIN takes no snapshot.
+// Method: random ranges of tables with evenly spread and with clustered keys, in a memtable and in files. The
+//         counters of work give the cost. The seed is printed; ATOLL_TEST_SEED repeats a run.
 #include "table/statistics/range_estimate.h"
 
 #include <gtest/gtest.h>
@@ -15,9 +15,9 @@ namespace atoll::table {
 namespace {
 
 constexpr uint32_t kRows = 20000;
-constexpr uint32_t kSpread = 10;  // of evenly spread ids
+constexpr uint32_t kSpread = 10;  // the distance between two evenly spread ids
 constexpr int kRanges = 300;
-// Entries that are counted, as range_estimate.h says.
+// The largest numbers of entries that an estimate may count, as range_estimate.h says.
 constexpr uint64_t kPrimaryStepsMax = 24, kSecondaryStepsMax = 100;
 
 class RangeEstimateTest : public StoredTableTest<TestTable, ::testing::TestWithParam<bool>> {
@@ -83,7 +83,8 @@ TEST_P(RangeEstimateTest, ranges_of_some_hundred_rows_are_within_a_factor_of_two
   }
 }
 
-// For these ranges sizes are asked, and those of a memtable are rough.
+// For such long ranges the estimate uses the sizes of files and memtables. Those of a memtable are inexact,
+// so a factor of four is allowed.
 TEST_P(RangeEstimateTest, longer_ranges_are_neither_taken_for_few_rows_nor_for_all) {
   fill(kSpread);
   for (int i = 0; i < kRanges; i++) {

@@ -1,5 +1,6 @@
-// Goal:   a rollback takes back the rows that came after its savepoint, table by table, and nothing else.
-// Method: scenes; then random transactions beside a plain list of all changes. The seed is printed.
+// Goal:   a rollback to a savepoint returns the rows that were added after it, table by table, and no others.
+// Method: scenes; then random transactions are compared with a plain list of all changes. The seed is
+//         printed.
 #include "table/statistics/row_changes.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ TEST(RowChangesTest, a_statement_that_fails_takes_back_its_own_rows) {
   RowChanges changes;
   changes.note_savepoint(0);
   changes.add(1, 5);
-  changes.note_savepoint(0);  // the next statement's
+  changes.note_savepoint(0);  // the savepoint of the next statement
   changes.add(2, 7);
   changes.add(1, 2);
   EXPECT_EQ(as_map(changes.roll_back_to(0)), (Rows{{1, 2}, {2, 7}}));

@@ -9,11 +9,12 @@
 namespace atoll::table {
 namespace {
 
-// How many pieces of an index are looked at: values that cluster at one end must not stand for the whole.
+// The number of pieces of an index that are sampled. One piece is not enough, because values that cluster at
+// one end of the index would stand for the whole.
 constexpr size_t kPieces = 8;
 
-// Counts where the value of the first 1, 2, ... parts, those of the primary key behind the index's own
-// included, changes from one entry to the next.
+// Counts for the first 1, 2, ... parts of an index how often their value changes from one entry to the next.
+// The parts include those of the primary key, which follow the index's own.
 class ChangeCounter {
  public:
   explicit ChangeCounter(const IndexLayout &index) : index_(index), changes_(index.codec->part_count(), 0) {}
@@ -31,7 +32,8 @@ class ChangeCounter {
     return Status::Ok();
   }
   uint64_t entries() const { return entries_; }
-  // `whole`: every entry was added, in one piece. Otherwise a piece may begin and end within a value.
+  // Returns the average number of entries per value. `whole`: all entries of the index were added, as one
+  // piece. If not, a piece may begin and end between entries of the same value.
   std::vector<uint64_t> records_per_key(bool whole) const {
     std::vector<uint64_t> result;
     for (const uint64_t changes : changes_) {
@@ -75,14 +77,15 @@ Status sample_index(const Layout &layout, const IndexLayout &index, lsm::Figures
       starts.push_back(std::move(cut));
   }
   ChangeCounter counter(index);
-  // One piece that ended by itself was the whole index, whatever was estimated.
+  // If there is one piece and it ended before `piece_entries` entries were read, it was the whole index.
   const uint64_t piece_entries = entries_max / starts.size();
   for (size_t i = 0; i < starts.size(); i++) {
     const std::string_view end = i + 1 < starts.size() ? starts[i + 1] : index.end;
     ATOLL_RETURN_IF_ERROR(sample_piece(layout, starts[i], end, piece_entries, is_cancelled, &counter));
   }
   const bool whole = starts.size() == 1 && counter.entries() < piece_entries;
-  // The fewest of all indexes: rows that are committed meanwhile are only in the indexes that are read later.
+  // The smallest count of all indexes is taken, because rows that are committed during the sampling are only
+  // in the indexes that are read later.
   const auto entries = static_cast<int64_t>(counter.entries());
   if (whole) out->rows = out->rows < 0 ? entries : std::min(out->rows, entries);
   out->records_per_key.push_back(counter.records_per_key(whole));

@@ -1,5 +1,5 @@
-// What the optimizer is told about a table: how many rows, and how many of them share a value of an index's
-// first parts.
+// The statistics of a table for the optimizer: its number of rows, and for each index how many rows on
+// average have the same value in its first parts.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,25 @@ namespace atoll::table {
 
 struct TableStatistics {
   int64_t rows = -1;  // -1: unknown
-  // How many rows there were when records_per_key was sampled: fewer than `rows` if some were of transactions
-  // that were not committed then. -1: never sampled. Earlier builds did not store it; decode() takes `rows`
-  // then.
+  // The number of rows when records_per_key was sampled. It is less than `rows` if `rows` included rows of
+  // transactions that were not committed then. -1: never sampled. Earlier builds did not store this number,
+  // so decode() takes `rows` for their texts.
   int64_t sampled_rows = -1;
-  // Per index, for its first 1, 2, ... parts, and then those of the primary key: rows per distinct value,
-  // rounded, at least 1. Earlier builds stored the index's own parts only.
+  // For each index, for its first 1, 2, ... parts: the number of rows per distinct value, rounded, not below
+  // 1. The parts of the primary key follow those of the index. Earlier builds stored only the index's own
+  // parts.
   std::vector<std::vector<uint64_t>> records_per_key;
 };
 
-// The text in which the catalog stores them.
+// Returns the text in which the catalog stores the statistics.
 std::string encode(const TableStatistics &statistics);
 // False: the text is empty, or is not statistics.
 bool decode(std::string_view text, TableStatistics *statistics);
 
-// Samples each index in pieces spread over it, about `entries_max` entries of each. `out->rows` is set only
-// when an index was short enough to be read whole, `out->sampled_rows` never: the caller may know of more.
-// Requests: one GET per piece that is not local. Errors: of reading; kInterrupted once `is_cancelled` (asked
-// every thousand entries) says so.
+// Samples about `entries_max` entries of each index, in pieces that are spread over the index. `out->rows` is
+// set only if an index was short enough to be read whole. `out->sampled_rows` is never set, because the
+// caller may know of more rows. Requests: one GET per piece that is not local. Errors: of reading;
+// kInterrupted once `is_cancelled`, which is asked every thousand entries, returns true.
 Status sample(const Layout &layout, lsm::Figures *figures, uint64_t entries_max,
               const std::function<bool()> &is_cancelled, TableStatistics *out);
 

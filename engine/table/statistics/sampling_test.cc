@@ -1,6 +1,6 @@
-// Goal:   a sample says how many rows share a value, exactly of small tables and nearly of large ones; what
-//         the catalog stores is read back, and other texts are refused.
-// Method: tables whose values have known frequencies, in files; random texts. The seed is printed.
+// Goal:   a sample gives the number of rows per value, exactly for small tables and nearly for large ones.
+//         The text that the catalog stores is decoded again, and other texts are refused.
+// Method: tables whose values have known frequencies, in files; random statistics. The seed is printed.
 #include "table/statistics/sampling.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ constexpr uint64_t kEverything = 1 << 20;
 
 class SamplingTest : public StoredTableTest<TestTable> {
  protected:
-  // Each value of `a` is that of `per_value` rows.
+  // Writes `rows` rows. Each value of `a` is in `per_value` of them.
   void fill(uint32_t rows, uint32_t per_value) {
     for (uint32_t id = 0; id < rows; id++) put({id, id / per_value, id});
     ASSERT_ATOLL_OK(database_->flush(nullptr));
@@ -32,7 +32,7 @@ TEST_F(SamplingTest, a_small_table_is_read_whole) {
   fill(1000, 20);
   ASSERT_ATOLL_OK(take(kEverything));
   EXPECT_EQ(statistics_.rows, 1000);
-  // The value, and the value with the primary key.
+  // For each index: rows per value of the index's part, then per value of that part with the primary key.
   const std::vector<std::vector<uint64_t>> expected{{1}, {20, 1}, {1, 1}};
   EXPECT_EQ(statistics_.records_per_key, expected);
 }
@@ -73,7 +73,7 @@ TEST(TableStatisticsTest, what_is_stored_is_read_back_and_what_is_cut_is_refused
     EXPECT_EQ(read.rows, written.rows);
     EXPECT_EQ(read.sampled_rows, written.sampled_rows);
     EXPECT_EQ(read.records_per_key, written.records_per_key);
-    // Ends within a number.
+    // A text that is cut before its last comma is refused, because the last number may be incomplete.
     TableStatistics cut;
     if (text.back() == ',') {
       EXPECT_FALSE(decode(std::string_view(text).substr(0, text.size() - 1), &cut));

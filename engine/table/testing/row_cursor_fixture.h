@@ -1,4 +1,5 @@
-// Tests only: a small table without a server, sessions that read and write it, and what they must see.
+// Tests only: a small table without a server, sessions that read and write it, and the rows that each session
+// must see.
 //
 //   t (id PRIMARY KEY, a NULL, KEY a (a), u NULL, UNIQUE u (u))
 #pragma once
@@ -33,8 +34,8 @@ inline void PrintTo(const Row &row, std::ostream *out) {
 }
 
 using Rows = std::map<uint32_t, Row>;        // by id
-using Entries = std::map<std::string, Row>;  // of one index, by key
-// Another row with the same value of `u`; nullptr: there is none.
+using Entries = std::map<std::string, Row>;  // the entries of one index, by key
+// Returns another row with the same value of `u`; nullptr: there is none.
 inline const Row *twin_of(const Row &row, const Rows &rows) {
   for (const auto &[id, other] : rows)
     if (row.u && id != row.id && other.u == row.u) return &other;
@@ -59,13 +60,13 @@ class TestTable {
     bool unique;
   };
   std::shared_ptr<const Layout> layout(lsm::Family *family) const { return layout(family, usual_keys()); }
-  // The table with other keys. The primary key is called PRIMARY and stands first; without one, the rows have
-  // numbers in an index of `rows_ordinal`.
+  // The layout of the table with other keys. The primary key is called PRIMARY and comes first in `keys`. If
+  // it is missing, the rows have hidden ids in an index with the ordinal `rows_ordinal`.
   std::shared_ptr<const Layout> layout(lsm::Family *family, const std::vector<Key> &keys,
                                        uint16_t rows_ordinal = 1) const {
     return layout(family, keys, {rows_ordinal, std::make_shared<codec::RowCodec>(1, table_.columns())});
   }
-  // The table before and after `u` was added: rows that were there have `value` in it.
+  // The layouts of the table before and after the column `u` was added. Rows from before have `value` in `u`.
   std::shared_ptr<const Layout> layout_without_u(lsm::Family *family, const std::vector<Key> &keys) const {
     return layout(family, keys, {1, row_without_u()});
   }
@@ -77,7 +78,7 @@ class TestTable {
     row->add_past_version(1, Layout::past_columns(*row_without_u()));
     return layout(family, usual_keys(), {1, row, defaults});
   }
-  // The same columns without a primary key. The indexes are a (number 0) and u (number 1).
+  // The layout of a table with the same columns but no primary key. Its indexes are a (number 0) and u (1).
   std::shared_ptr<const Layout> layout_without_primary(lsm::Family *family) const {
     return layout(family, {{"a", 2, kA, false}, {"u", 3, kU, true}});
   }
@@ -90,7 +91,7 @@ class TestTable {
     return record;
   }
   Row row(const uint8_t *record) const { return {*get(id_, record), get(a_, record), get(u_, record)}; }
-  // The row with the columns that entries of `index` have; the others are not looked at.
+  // Returns a row that has only the columns which the entries of `index` have.
   Row entry_row(const uint8_t *record, size_t index) const {
     Row row{.id = *get(id_, record)};
     if (index == kSecondary) row.a = get(a_, record);
@@ -99,7 +100,8 @@ class TestTable {
   }
   size_t record_length() const { return table_.record_length(); }
 
-  // The first `parts` (1: the user's; 2: with the primary key) of the key that a row has in an index.
+  // Returns the key of a row in an index. `parts`: 1 for only the index's own part, 2 for it and the primary
+  // key.
   std::string key(const Layout &layout, size_t number, const Row &row, size_t parts) const {
     std::string key = layout.index(number).start;
     const codec::testing::Record record = this->record(row);
@@ -172,7 +174,7 @@ class TestTable {
   codec::Column id_, a_, u_;
 };
 
-// A transaction, and the cursor and the writer of its statements: without conditions or virtual columns.
+// A session with one transaction, a cursor and a writer. It has no pushed conditions and no virtual columns.
 class PlainSession : public Statement, public RowView, public WriteView {
  public:
   PlainSession(const std::shared_ptr<const Layout> &layout, size_t record_bytes, txn::Manager *manager)
@@ -189,7 +191,7 @@ class PlainSession : public Statement, public RowView, public WriteView {
 
   txn::Transaction *transaction() override { return transaction_.get(); }
   bool keeps_snapshot() const override { return true; }
-  uint64_t lock_wait_ms() const override { return 0; }  // there is one thread
+  uint64_t lock_wait_ms() const override { return 0; }  // the test has one thread, so a wait would never end
   bool refuses_changed_rows() const override { return false; }
   bool is_killed() const override { return false; }
   uint8_t *record() override { return record_.data(); }
@@ -208,7 +210,7 @@ class PlainSession : public Statement, public RowView, public WriteView {
   std::vector<uint8_t> record_;
 };
 
-// A session on a TestTable, and what it must see.
+// A session on a TestTable. It also keeps the rows that the session must see.
 class Session final : public PlainSession {
  public:
   Session(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager,
@@ -219,8 +221,8 @@ class Session final : public PlainSession {
         manager_(manager),
         keeps_snapshot_(keeps_snapshot) {}
 
-  std::optional<uint32_t> condition;  // pushed: id >= it
-  bool has_even_condition = false;    // pushed for entries of `a`: even values only
+  std::optional<uint32_t> condition;  // set: the condition "id >= this value" is pushed
+  bool has_even_condition = false;    // a condition on entries of `a` is pushed: the value is even
   bool is_statement_killed = false;
 
   using PlainSession::transaction;
@@ -249,7 +251,7 @@ class Session final : public PlainSession {
   bool passes(const Row &row) const { return !condition || row.id >= *condition; }
 
   // ---- what it must see ----
-  // Called when the transaction takes its snapshot.
+  // The test calls this when the transaction takes its snapshot. `committed`: the rows of that moment.
   void note_snapshot(const Rows &committed) {
     if (!snapshot_) snapshot_ = committed;
   }
@@ -269,9 +271,10 @@ class Session final : public PlainSession {
   bool has_writes() const { return !own_.empty(); }
 
   // ---- writing ----
-  // `now`: the row as it is; nullopt: inserts `row`. `row`: nullopt: removes it; it may get another id.
-  // Errors: those of RowWriter; kLockTimeout: somebody has locked it, another row with its value of `u`, or a
-  // range around it.
+  // Writes one row in a statement of its own. `now`: the stored row; nullopt: inserts `row`. `row`: the new
+  // row, which may have another id; nullopt: removes the stored row. Errors: those of RowWriter;
+  // kLockTimeout: another transaction has locked the row, a row with the same `u`, or a range that contains
+  // one of the keys.
   Status write(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     const size_t savepoint = transaction_->set_savepoint();
     const Status status = write_row(id, now, row);
@@ -287,7 +290,7 @@ class Session final : public PlainSession {
     }
     return status;
   }
-  // As ROLLBACK TO a savepoint set before the last writes.
+  // Sets a savepoint; rollback_to() then acts as ROLLBACK TO SAVEPOINT.
   size_t set_savepoint() {
     saved_ = own_;
     return transaction_->set_savepoint();
@@ -331,7 +334,7 @@ class Session final : public PlainSession {
     own_.clear();
     snapshot_.reset();
   }
-  // Writes as a statement that has found the row, and so has locked it.
+  // Writes a row in the way of a statement that has found the row before and has locked it.
   Status write_row(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     if (!now) return writer.insert(test_table_.record(*row).data(), 0);
     const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);

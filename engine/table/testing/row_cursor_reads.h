@@ -1,4 +1,4 @@
-// Tests only: reads by a RowCursor, chosen at random.
+// Tests only: makes random parameters for reads by a RowCursor.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace atoll::table {
 
-constexpr uint32_t kIds = 24;  // few: sessions meet
+constexpr uint32_t kIds = 24;  // few ids, so that sessions often read and write the same rows
 
-// What a read is, and where it has come to.
+// The parameters of one read, and how far it has got.
 struct Read {
   size_t index = kPrimary;
   Seek seek;
@@ -24,12 +24,12 @@ struct Read {
   std::optional<uint32_t> condition = {};
   bool has_even_condition = false;
 
-  Bounds bounds = {};         // that hold now
-  std::string prefix = {};    // likewise
-  std::string position = {};  // of the row returned last; at the start that of the search
+  Bounds bounds = {};         // the bounds of the next step
+  std::string prefix = {};    // the prefix that bounds the next step; empty: none
+  std::string position = {};  // the key of the row returned last; before the first row, the key of the search
   bool is_at_start = true;
-  Bounds touched = {};         // the keys it may have locked
-  std::vector<Row> rows = {};  // returned so far
+  Bounds touched = {};         // the range of keys that the read may have locked
+  std::vector<Row> rows = {};  // the rows returned so far
 
   void touch_all(bool forward) {
     if (forward)
@@ -39,7 +39,7 @@ struct Read {
   }
 };
 
-// The same keys, in ranges that do not meet.
+// Returns the same keys as ranges of which no two touch or overlap.
 inline std::vector<Bounds> merged(std::vector<Bounds> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const Bounds &a, const Bounds &b) { return a.lower < b.lower; });
   std::vector<Bounds> merged;
@@ -60,7 +60,7 @@ class RandomReads {
   Row row(uint32_t id) {
     Row row{.id = id};
     if (!random_.one_in(5)) row.a = static_cast<uint32_t>(random_.below(5));
-    // Mostly a value that only this row has.
+    // In most cases `u` gets a value that only rows with this id can have.
     if (random_.one_in(8))
       row.u = static_cast<uint32_t>(random_.below(kIds * 2));
     else if (!random_.one_in(5))
@@ -105,7 +105,7 @@ class RandomReads {
     }
     if (random_.one_in(2)) read.given = bounds(read.index);
     if (!read.given) return read;
-    // A search begins within its range.
+    // The server always begins a search within the range that it gives.
     Bounds &given = *read.given;
     if (seek.prefix.empty()) {
       seek.key = std::clamp(seek.key, given.lower, given.upper);
@@ -117,7 +117,7 @@ class RandomReads {
   }
 
  private:
-  // 1 if the key has the user's part of the index and nothing else.
+  // Returns 1 if the key consists of exactly the index's own part, without the primary key; otherwise 0.
   size_t user_parts_of(size_t index, const std::string &key) const {
     size_t length = 0;
     return layout_->user_part_length(index, key, &length).ok() && length == key.size() ? 1 : 0;

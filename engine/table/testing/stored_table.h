@@ -1,4 +1,5 @@
-// Tests only: a table in a real database. `Table` is TestTable, or has its functions that a test uses.
+// Tests only: a table in a real database. `Table` is TestTable, or a class with those functions of TestTable
+// that the test uses.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ class StoredTableTest : public Test {
     layout_ = table_.layout(database->shared_family());
   }
 
-  // Writes a row without a transaction; put() writes its entries, too.
+  // Writes a row without a transaction and without index entries. put() writes the entries, too.
   void put_row(const Row &row) {
     const codec::testing::Record record = table_.record(row);
     std::string packed;
@@ -39,7 +40,7 @@ class StoredTableTest : public Test {
     }
   }
 
-  // The layout of the table in a new family of its own.
+  // *moved: the layout of the table in a new family of its own. Copies no rows.
   Status move_to_own_family(std::shared_ptr<const Layout> *moved) {
     lsm::Family *family = nullptr;
     ATOLL_RETURN_IF_ERROR(database_->create_family({}, &family));
@@ -50,7 +51,7 @@ class StoredTableTest : public Test {
     return Status::Ok();
   }
 
-  // The committed keys of a family: all, or those of an index.
+  // Return the committed keys: all keys of the layout's family, or those of one index.
   std::set<std::string> stored(const Layout &layout) { return stored_between(layout.family(), "", ""); }
   std::set<std::string> stored(const Layout &layout, size_t index) {
     return stored_between(layout.family(), layout.index(index).start, layout.index(index).end);

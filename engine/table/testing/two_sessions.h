@@ -1,5 +1,5 @@
-// Tests only: two transactions on a table in a real database, both REPEATABLE READ, and short ways to write
-// and read in them.
+// Tests only: two sessions under REPEATABLE READ on a table in a real database, with helpers to write and
+// read.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@
 
 namespace atoll::table {
 
-// A read by an index, of all its keys unless `seek` says otherwise.
+// The parameters of read(): an index, the search in it, and the range that the server gives for the search.
 struct Search {
   size_t index = kPrimary;
   Seek seek = {};
   std::optional<Bounds> given = {};
-  size_t rows_max = SIZE_MAX;  // no more rows are asked for
+  size_t rows_max = SIZE_MAX;  // read() stops after this number of rows
 };
 
 template <typename Test = ::testing::Test>
@@ -49,7 +49,7 @@ class TwoSessionsTest : public StoredTableTest<TestTable, Test> {
     Rows committed;
     session->commit(&committed);
   }
-  // Rows that are there before the test begins.
+  // Commits the rows with which the test begins.
   void commit_rows(const std::vector<Row> &rows) {
     const std::unique_ptr<Session> writer = session(true);
     for (const Row &row : rows) ASSERT_ATOLL_OK(insert(writer.get(), row));
@@ -62,12 +62,12 @@ class TwoSessionsTest : public StoredTableTest<TestTable, Test> {
     return {
         .key = forward ? layout.start : layout.end, .forward = forward, .reach = Seek::Reach::kWholeIndex};
   }
-  // For the rows with the same user's part as `row`.
+  // Returns the search for all rows that have the same value as `row` in the index's own part.
   Seek exact(size_t index, const Row &row) const {
     const std::string key = table_.key(*layout_, index, row, 1);
     return {.key = key, .prefix = key, .parts = 1};
   }
-  // The keys of the index from that of `first` to before that of `end`.
+  // Returns the range of the index from the key of `first` up to, but without, the key of `end`.
   Bounds between(size_t index, const Row &first, const Row &end) const {
     return {table_.key(*layout_, index, first, 1), table_.key(*layout_, index, end, 1)};
   }
@@ -88,13 +88,13 @@ class TwoSessionsTest : public StoredTableTest<TestTable, Test> {
     }
     return status;
   }
-  // The rows by the index, in its order.
+  // Returns all rows that the session reads by the index, in the order of the index.
   std::vector<Row> rows_by(Session *session, size_t index, bool forward = true) {
     std::vector<Row> rows;
     EXPECT_EQ(read(session, {index, whole_index(index, forward)}, &rows).code(), Code::kOk);
     return rows;
   }
-  // The session sees these rows by each index.
+  // Checks that the session reads exactly these rows by each index.
   void expect_rows(Session *session, const std::vector<Row> &expected) {
     Rows by_id;
     for (const Row &row : expected) by_id[row.id] = row;
@@ -105,7 +105,7 @@ class TwoSessionsTest : public StoredTableTest<TestTable, Test> {
     }
   }
 
-  // The keys of all rows and entries.
+  // Returns the keys of these rows and of all their index entries.
   std::set<std::string> keys(const std::vector<Row> &rows) const {
     std::set<std::string> keys;
     for (const Row &row : rows)
@@ -126,7 +126,7 @@ class TwoSessionsTest : public StoredTableTest<TestTable, Test> {
     for (const txn::LockInfo &lock : locks(session, txn::LockKind::kRow)) keys.insert(lock.key);
     return keys;
   }
-  // How much of one kind of work `act` causes.
+  // Returns how much work of one kind `act` causes.
   uint64_t work_of(WorkKind kind, const std::function<void()> &act) {
     const uint64_t before = work_.get()->count(kind);
     const WorkScope counted(work_.get());

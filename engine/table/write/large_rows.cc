@@ -5,12 +5,13 @@
 namespace atoll::table {
 namespace {
 
-// The bytes with which the keys of all pieces of all rows begin.
+// Returns the bytes with which the keys of all pieces of the table's rows begin.
 std::string start_of_pieces(const Layout &layout) {
   return codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
 }
 
-// `open` makes an iterator over the options' range; what it gives behind the range is not looked at.
+// Reads the pieces of a row and joins them. `open` makes an iterator for the options' range; the iterator may
+// also return entries behind that range, which are ignored.
 template <typename Open>
 Status join_pieces(std::string_view stored, std::string_view primary_key, const Open &open,
                    std::string *row) {

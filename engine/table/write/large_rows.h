@@ -1,7 +1,8 @@
-// Rows that are stored in pieces (codec/large_row.h), so that beside what a caller itself holds of such a
-// row, a read holds it once and a write a piece of it.
+// Reads and writes rows that are stored in pieces (codec/large_row.h). Beside the caller's own copy of such a
+// row, a read needs memory for the row once, and a write for only one piece.
 //
-// Pieces are written, read and removed under the lock of their row, or read at the snapshot that showed it.
+// Pieces are written, read and removed under the lock of their row, or read at the snapshot that showed the
+// row.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,19 @@
 
 namespace atoll::table {
 
-// The row that `stored` stands for in the database as of `snapshot` (nullptr: now): itself, or put together
-// in `buffer`, which is otherwise left alone. What a transaction has not committed is not seen. Errors:
-// kCorruption, kUnavailable.
+// *row: the whole row of the stored value `stored`, as of `snapshot` (nullptr: the newest committed version).
+// This is `stored` itself, or, if that is a reference to pieces, the row joined in `buffer`. Uncommitted
+// changes are not seen. Errors: kCorruption, kUnavailable.
 Status whole_row_at(const Layout &layout, const rocksdb::Snapshot *snapshot, std::string_view primary_key,
                     std::string_view stored, std::string *buffer, std::string_view *row);
 
-// Puts together the row of a reference, `stored`, as a transaction sees it, own changes included.
+// *row: the row joined from the pieces to which `stored` refers, as a transaction sees them, own changes
+// included. Errors: kCorruption, kUnavailable.
 Status join_row_at(const Layout &layout, txn::Transaction *transaction, txn::ReadAt at,
                    std::string_view primary_key, std::string_view stored, std::string *row);
 
-// A record to be stored in pieces; none of it is copied but its columns of fixed length. The record and what
-// it points to must stay as they are meanwhile.
+// Cuts a record into pieces. Only the columns of fixed length are copied, so the record and the BLOBs to
+// which it points must not change while this object exists.
 class CutRow {
  public:
   using Write = std::function<Status(std::string_view key, std::string_view piece)>;
@@ -39,7 +41,8 @@ class CutRow {
   // Whether the record is too large to be one value.
   static bool is_needed(const codec::RowCodec &codec, const uint8_t *record);
 
-  // What stands for the pieces under the row's key. Reads the whole row.
+  // Returns the reference to the pieces, which is stored under the row's key. Reads the whole row for its
+  // checksum.
   codec::LargeRow reference() const;
   // Calls write for all pieces, in the order of their keys. Errors: those of write.
   Status each_piece(std::string_view primary_key, const Write &write) const;
@@ -50,17 +53,20 @@ class CutRow {
   std::vector<std::string_view> variable_;
 };
 
-// kInvalid if the columns of variable length have 4 GiB or more: what a packed row cannot hold.
+// Errors: kInvalid if the columns of variable length together have 4 GiB or more, which a packed row cannot
+// hold.
 Status check_row_size(const codec::RowCodec &codec, const uint8_t *record);
 
-// Pieces stand under the primary key. While rows get another one or numbers, they are stored whole.
+// Shown to the user when an ALTER cannot change the primary key in place, because the table has rows in
+// pieces and the key of each piece contains the primary key. While an ALTER changes the primary key in place,
+// writers store large rows whole, so no new pieces come.
 inline constexpr char kPiecesHinderRekey[] =
     "rows larger than 4 MiB are stored in pieces under the primary key";
 
-// Bytes that the table's rows take, their pieces included; estimated.
+// Estimates the bytes of the table's rows, their pieces included.
 uint64_t stored_bytes_of_rows(lsm::Figures *figures, const Layout &layout);
 
-// How many pieces of rows the table has; at most `count_max` are counted.
+// *count: the number of pieces that the table's rows have. Stops counting at `count_max`.
 Status count_row_pieces(const Layout &layout, uint64_t count_max, uint64_t *count);
 
 }  // namespace atoll::table

@@ -31,13 +31,13 @@ class BlobTable {
   std::shared_ptr<const Layout> layout(lsm::Family *family) const {
     return layout(family, {index("PRIMARY", 1, id_part(), {})}, 0);
   }
-  // With KEY body (body(kIndexedBytes)).
+  // The layout with the additional index KEY body (body(kIndexedBytes)).
   std::shared_ptr<const Layout> indexed_layout(lsm::Family *family) const {
     codec::KeyPart prefix{
         .kind = codec::KeyKind::kBinary, .source = body_, .prefix_length = kIndexedBytes, .never_null = true};
     return layout(family, {index("PRIMARY", 1, id_part(), {}), index("body", 2, prefix, {id_part()})}, 0);
   }
-  // Without the primary key.
+  // The layout without the primary key; the rows have hidden ids.
   std::shared_ptr<const Layout> numbered_layout(lsm::Family *family) const { return layout(family, {}, -1); }
 
   codec::testing::Record record(uint32_t id, std::string_view body) const {
@@ -95,7 +95,7 @@ inline std::string text(size_t bytes, char first) {
   return text;
 }
 
-// A session on a BlobTable, which begins again after each transaction.
+// A test with a session on a BlobTable. commit() begins a new session, and so a new transaction.
 class LargeRowsFixture : public StoredTableTest<BlobTable> {
  protected:
   void SetUp() override {
@@ -118,7 +118,7 @@ class LargeRowsFixture : public StoredTableTest<BlobTable> {
     session_->writer.end_statement();
     return status;
   }
-  // Reads the row with a lock, as UPDATE and DELETE do.
+  // Reads the row with an exclusive lock, as UPDATE and DELETE do.
   Status lock(uint32_t id) {
     ReadMode &mode = *session_->cursor.table().mutable_mode();
     mode = {.lock = RowLock::kExclusive, .may_change = true};
@@ -142,7 +142,7 @@ class LargeRowsFixture : public StoredTableTest<BlobTable> {
     session_->writer.end_statement();
     return status;
   }
-  // nullopt: there is no such row. Errors are in status_.
+  // Returns the body of a row; nullopt: there is no such row, or an error occurred, which is in status_.
   std::optional<std::string> read(uint32_t id) {
     RowCursor::Found found = RowCursor::Found::kNone;
     session_->cursor.begin_index(0);
@@ -150,7 +150,7 @@ class LargeRowsFixture : public StoredTableTest<BlobTable> {
     if (!status_.ok() || found != RowCursor::Found::kRow) return std::nullopt;
     return std::string(table_.body(session_->record()));
   }
-  // How many pieces are committed.
+  // Returns the number of committed pieces of all rows.
   uint64_t pieces() {
     uint64_t count = 0;
     EXPECT_TRUE(count_row_pieces(*layout_, UINT64_MAX, &count).ok());

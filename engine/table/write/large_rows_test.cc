@@ -1,7 +1,7 @@
-// Goal:   a row in pieces is read as it was written, changes and goes with all its pieces, and is corruption
-//         when a piece is missing or is another one.
-// Method: a table with one BLOB; sizes around the limit and around whole numbers of pieces; pieces are
-//         changed behind the table's back. (CHECK TABLE finds a piece too many.)
+// Goal:   a row in pieces is read as it was written. An update or a removal replaces or removes all its
+//         pieces. A missing or changed piece is reported as corruption.
+// Method: a table with one BLOB; sizes around the limit and around multiples of a piece. The test changes
+//         pieces directly in RocksDB. (The check of CHECK TABLE finds a superfluous piece.)
 #include "table/write/large_rows.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST_F(LargeRowsTest, rows_of_any_size_are_read_as_they_were_written) {
                           40 * kRowPieceBytes + 12345};
   uint32_t id = 0;
   for (const size_t size : sizes) ASSERT_ATOLL_OK(insert(id++, text(size, 'a')));
-  for (int round = 0; round < 2; round++) {  // own writes, then committed ones
+  for (int round = 0; round < 2; round++) {  // reads own writes first, then committed rows
     id = 0;
     for (const size_t size : sizes) EXPECT_TRUE(read(id++) == text(size, 'a')) << size << status_.message();
     if (round == 0) commit();
@@ -111,7 +111,7 @@ TEST_F(LargeRowsTest, a_duplicate_writes_no_piece) {
   EXPECT_EQ(read(1), "first");
 }
 
-// While an index is being built of a table whose rows get other keys (ChangeLog::needs_whole_rows).
+// The change log of an ALTER that writes rows anew: it wants large rows whole (ChangeLog::needs_whole_rows).
 class WholeRowsLog final : public ChangeLog {
  public:
   Status log(txn::Transaction *, const RowImage &, const RowImage &) override { return Status::Ok(); }

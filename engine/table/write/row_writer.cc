@@ -5,7 +5,8 @@
 
 namespace atoll::table {
 
-// The server keeps tables open for long: the memory of a large row would stay with each table that had one.
+// Frees large buffers. The server keeps tables open for long, so otherwise each table that ever had a large
+// row would keep the memory of that row.
 void RowWriter::end_statement() {
   constexpr size_t kKeptBytesMax = 1 << 20;
   absent_keys_ = {};
@@ -16,7 +17,8 @@ void RowWriter::end_statement() {
 Status RowWriter::insert(const uint8_t *record, uint64_t hidden_id) {
   ATOLL_RETURN_IF_ERROR(check_row_size(layout().row(), record));
   layout().primary_key(record, hidden_id, &primary_key_);
-  // No other statement can ask for a new id, but a scan that locks must be able to wait for the row.
+  // No other statement can search for a new hidden id, but a locking scan may reach the new row. It must then
+  // be able to wait for the row's lock.
   if (layout().hidden_primary())
     ATOLL_RETURN_IF_ERROR(locks_.lock(primary_key_, RowLock::kExclusive, nullptr));
   ATOLL_RETURN_IF_ERROR(check_unique(record, nullptr));
@@ -105,9 +107,9 @@ Status RowWriter::check_index(size_t index, const uint8_t *record, const uint8_t
   return check_unique_entry(index, entry_key_);
 }
 
-// Refuses the key if an entry starts with `start`, the user's parts of unique index `index`. The row of such
-// an entry is locked before the entry counts: another transaction may be removing it, which this one cannot
-// see.
+// Returns kDuplicate if an entry of the unique index begins with `start`, which is the new key without the
+// primary key. The row of such an entry is locked first, and the entry searched again. Otherwise this
+// transaction would not see that another transaction is removing the entry.
 Status RowWriter::check_unique_entry(size_t index, const std::string &start) {
   ATOLL_RETURN_IF_ERROR(locks_.lock(start, RowLock::kExclusive, nullptr));
   std::string locked, entry, primary_key;
@@ -123,7 +125,7 @@ Status RowWriter::check_unique_entry(size_t index, const std::string &start) {
   return Status(Code::kDuplicate, "");
 }
 
-// *entry: the newest entry that starts with `start`; empty if there is none.
+// *entry: the first entry that begins with `start`, own writes included; empty if there is none.
 Status RowWriter::find_unique_entry(const std::string &start, std::string *entry) {
   txn::ScanOptions options;
   options.lower = start;
@@ -137,8 +139,8 @@ Status RowWriter::find_unique_entry(const std::string &start, std::string *entry
 }
 
 // Waits until no other transaction has locked a range that contains the new key. The writer waits before it
-// locks the key: a transaction that searched for the key, did not find it and has therefore locked the range
-// must be able to insert it.
+// locks the key. The reason: a transaction that has searched for the key without finding it has locked the
+// range, and it must still be able to insert the key.
 Status RowWriter::wait_for_ranges(const std::string &key) {
   const txn::LockKey entry{family()->id(), key};
   if (!table_.locks()->has_ranges(entry)) return Status::Ok();
@@ -152,9 +154,10 @@ bool RowWriter::goes_in_pieces(const uint8_t *record) const {
   return CutRow::is_needed(layout().row(), record) && !(log_ != nullptr && log_->needs_whole_rows());
 }
 
-// Before a row is changed: packs it as it is into old_packed_row_ (left empty if it is large, which equals no
-// stored row), and counts its pieces in old_pieces_. They are counted by what is stored: the record may lack
-// columns that were dropped since, and rows that older builds copied are whole, however large.
+// Called before a row is changed. Packs the old record into old_packed_row_, which stays empty for a large
+// row and then equals no stored row. Sets old_pieces_ to the number of the row's pieces. This number is taken
+// from the stored reference and not from the record, for two reasons: the record lacks columns that were
+// dropped since, and large rows that older builds copied are stored whole.
 Status RowWriter::pack_old_row(const uint8_t *record) {
   old_packed_row_.clear();
   old_pieces_ = 0;
@@ -173,8 +176,8 @@ Status RowWriter::pack_old_row(const uint8_t *record) {
   return Status::Ok();
 }
 
-// Stores packed_row_, or the record in pieces. Unless the row is new, removes the pieces of its former
-// version that are left over.
+// Stores packed_row_, or the record in pieces. Then removes those pieces of the row's former version that the
+// new version does not overwrite. A new row has no former version.
 Status RowWriter::put_row(const uint8_t *record, bool in_pieces, bool is_new) {
   const auto put = [&](std::string_view stored) {
     return is_new ? transaction()->insert(family(), primary_key_, stored, table_.lock_wait())
@@ -206,8 +209,8 @@ Status RowWriter::remove_pieces(const std::string &primary_key, uint64_t from) {
 
 // ---- Entries -------------------------------------------------------------------------------------
 
-// How many bytes of an entry's key must be unique, as Transaction::put() wants to know. 0 for entries with
-// NULL, too, which are never looked for.
+// The number of bytes of an entry's key that must be unique, a parameter of Transaction::put(). 0 if the
+// index is not unique or if the entry has a NULL, because then no writer searches for the key.
 size_t RowWriter::unique_length(size_t index, const std::string &entry_key) const {
   return layout().index(index).unique ? layout().unique_length(index, entry_key) : 0;
 }
@@ -230,8 +233,8 @@ Status RowWriter::update_entries(const uint8_t *old_record, const uint8_t *new_r
     layout().secondary_entry(i, old_record, old_primary_key_, &old_entry_key_, &old_entry_value_, &has_null);
     layout().secondary_entry(i, new_record, primary_key_, &entry_key_, &entry_value_, &has_null);
     const bool same_key = old_entry_key_ == entry_key_;
-    // Unchanged entries, too, are written if the snapshot does not show them, or if remove_snapshot_entries()
-    // has removed them.
+    // An unchanged entry is written all the same if the snapshot may not show it, or if
+    // remove_snapshot_entries() may have removed it.
     if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
     if (same_key) {
       ATOLL_RETURN_IF_ERROR(
@@ -251,9 +254,10 @@ Status RowWriter::remove_entry(size_t index, const uint8_t *record, const std::s
   return transaction()->remove(family(), old_entry_key_, unique_length(index, old_entry_key_));
 }
 
-// Removes the index entries of the version of the row that the snapshot shows: under REPEATABLE READ it may
-// be older than the one being changed, even of a row that is deleted by now, and this transaction must not
-// find its entries any more. Sets snapshot_differs_ by comparing that version with `current_row`.
+// Removes the index entries of the version of the row that the snapshot shows. Under REPEATABLE READ this
+// version may be older than the version that is changed now, or the row may have been deleted since. After
+// the change this transaction must not find the row by the old entries any more. Sets snapshot_differs_ to
+// whether that version differs from `current_row`.
 Status RowWriter::remove_snapshot_entries(const std::string &primary_key, std::string_view current_row) {
   snapshot_differs_ = false;
   const size_t secondary = layout().index_count() - (layout().hidden_primary() ? 0 : 1);

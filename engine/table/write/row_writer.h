@@ -1,12 +1,12 @@
 // Writes the rows of one table and their index entries, in the statement's transaction.
 //
-// All unique keys are locked and checked before the first write of a row, so that a duplicate undoes nothing.
-// A changed row also loses the index entries of the version that its transaction's snapshot shows: otherwise
-// an index scan at that snapshot would return the row twice.
+// All unique keys are locked and checked before the first write of a row, so that after a duplicate nothing
+// must be undone. A change of a row also removes the index entries of the version that the transaction's
+// snapshot shows. Otherwise an index scan at that snapshot would return the row twice.
 //
-// After an error of insert(), update() or remove() some of the row may be written, except after kDuplicate:
-// the caller rolls back to a savepoint that it set before. Tests: row_writer_test.cc; row_cursor_test.cc,
-// whose sessions write with it; large_rows_test.cc for pieces; tests of the server for virtual columns.
+// After an error of insert(), update() or remove(), except kDuplicate, a part of the row may be written. Then
+// the caller rolls back to a savepoint that it has set before. Tests: row_writer_test.cc; row_cursor_test.cc,
+// whose sessions use this class; large_rows_test.cc for pieces; tests of the server for virtual columns.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,19 @@
 
 namespace atoll::table {
 
-// What writing rows asks of the server. The handler implements it over its TABLE.
+// The functions of the server that a write of rows needs. The handler implements them over its TABLE.
 class WriteView {
  public:
   virtual ~WriteView() = default;
 
   using Use = std::function<Status(size_t index, const uint8_t *record)>;
-  // Calls `use` for each secondary index, with a record of the packed row in which the virtual columns of
-  // that index are computed. Errors: kCorruption, and those of use.
+  // Unpacks `packed` into a record and calls `use` for each secondary index, after the virtual columns of
+  // that index have been computed in the record. Errors: kCorruption, and those of `use`.
   virtual Status each_index_of(std::string_view packed, const Use &use) = 0;
 };
 
-// Learns of each change of a row, in the same transaction, while an index is being built.
+// Gets each change of a row, in the transaction that makes it, while an ALTER builds indexes or a table
+// online.
 class ChangeLog {
  public:
   struct RowImage {
@@ -40,35 +41,36 @@ class ChangeLog {
   virtual ~ChangeLog() = default;
   // Errors: those of Transaction::put().
   virtual Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
-  // Whether rows may not be stored in pieces meanwhile.
+  // Whether writers must store large rows whole, and not in pieces, as long as this log is set.
   virtual bool needs_whole_rows() const = 0;
 };
 
-// Threads: one at a time. In the records, virtual columns of indexes are computed by the caller. `hidden_id`:
-// of a table without a primary key.
+// Threads: one at a time. The caller computes the virtual columns of indexes in the records. `hidden_id`: the
+// row's key in a table without a primary key.
 class RowWriter {
  public:
-  // The table, the locks and the view outlive the writer.
+  // The table, the locks and the view must outlive the writer.
   RowWriter(const OpenTable &table, RowLocks *locks, WriteView *view)
       : table_(table), locks_(*locks), view_(*view) {}
 
-  // The writer tells `log` each change from now on; nullptr: nobody. `log` lives until another one is set.
+  // From now on the writer passes each change to `log`; nullptr: to no log. `log` must live until another one
+  // is set.
   void set_log(ChangeLog *log) { log_ = log; }
-  // The handler calls this after each statement. The writer forgets which keys were absent, and gives the
-  // memory of large rows back.
+  // The handler calls this after each statement. The writer forgets which primary keys it has found absent,
+  // and frees the memory of large rows.
   void end_statement();
 
   // Errors: kDuplicate: another row has the same values in the unique index duplicate_index(), and nothing
   // was written; kInvalid: the row is too large; those of the locks and of Transaction::put().
   Status insert(const uint8_t *record, uint64_t hidden_id);
-  // Errors: as insert(); kNotFound: the rows are the same, and nothing was written.
+  // Errors: as insert(); kNotFound: the old and the new row are equal, and nothing was written.
   Status update(const uint8_t *old_record, const uint8_t *new_record, uint64_t hidden_id);
-  // Errors: as insert(), but for kDuplicate.
+  // Errors: as insert(), except kDuplicate.
   Status remove(const uint8_t *record, uint64_t hidden_id);
 
   // The primary key of the row that was inserted or updated last.
   const std::string &primary_key() const { return primary_key_; }
-  // The index of the duplicate, after kDuplicate; in the server's numbering.
+  // After kDuplicate: the index in which the duplicate was found, by the server's number.
   size_t duplicate_index() const { return duplicate_index_; }
 
  private:
@@ -101,14 +103,15 @@ class RowWriter {
   ChangeLog *log_ = nullptr;
   size_t duplicate_index_ = 0;
 
-  // Of the row being written. What is old is the row as it was.
+  // Keys, rows and entries of the row that is being written. Those with old_ belong to the row before the
+  // change.
   std::string primary_key_, old_primary_key_;
   std::string packed_row_, old_packed_row_;
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_;
   uint64_t old_pieces_ = 0;
-  bool snapshot_differs_ = false;  // the snapshot has not exactly the entries of the old row
+  bool snapshot_differs_ = false;  // the snapshot may show other entries than those of the old row
 
-  txn::AbsentRange absent_keys_;  // of the primary key; of this statement
+  txn::AbsentRange absent_keys_;  // a range of primary keys that this statement has found to be absent
 };
 
 }  // namespace atoll::table

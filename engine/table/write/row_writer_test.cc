@@ -1,8 +1,8 @@
-// Goal:   a RowWriter writes each row with exactly its entries and no more than changed; a duplicate names
-// its
-//         key; writers of one key wait for each other; an index that is being built learns of each change.
-// Method: short stories of one or two transactions in a real database; what is committed is compared key by
-//         key, what is written and locked is counted. (row_cursor_test.cc: writers and readers at random.)
+// Goal:   a RowWriter writes each row with exactly its index entries, and only the entries that change. After
+//         a duplicate it names the index. Writers of one key wait for each other. A change log gets each
+//         change.
+// Method: short scenes of one or two transactions in a real database. The test compares the committed keys
+//         one by one, and counts writes and locks. (row_cursor_test.cc has writers and readers at random.)
 #include "table/write/row_writer.h"
 
 #include <gmock/gmock.h>
@@ -19,13 +19,14 @@ using ::testing::IsEmpty;
 
 class RowWriterTest : public TwoSessionsTest<> {
  protected:
-  // As a statement does, but without the rollback of what an error leaves behind.
+  // Writes a row as a statement does, but after an error it does not roll back the writes made so far.
   Status write(Session *session, const std::optional<Row> &now, const Row &row) {
     const codec::testing::Record record = table_.record(row);
     if (!now) return session->writer.insert(record.data(), 0);
     return session->writer.update(table_.record(*now).data(), record.data(), 0);
   }
-  // Lets `change`, which has `writes` writes, fail at each of them, and then succeed.
+  // `change` makes `writes` writes. Lets it fail before each of them in turn, rolls back and checks that no
+  // write is left. Then lets `change` succeed.
   void expect_every_error_undone(uint64_t writes, const std::function<Status()> &change) {
     txn::Transaction &transaction = *one_->transaction();
     std::set<uint64_t> left_behind;
@@ -43,7 +44,7 @@ class RowWriterTest : public TwoSessionsTest<> {
     }
     ASSERT_TRUE(status.ok()) << status.message();
     manager_->set_write_bytes_max(0);
-    EXPECT_EQ(left_behind.size(), writes);  // none, one, and so on
+    EXPECT_EQ(left_behind.size(), writes);  // the failures left 0, 1, ... writes for the rollback
     EXPECT_EQ(*left_behind.rbegin(), writes - 1);
     EXPECT_EQ(transaction.write_count(), writes);
   }
@@ -76,9 +77,9 @@ TEST_F(RowWriterTest, each_change_leaves_a_row_with_one_entry_in_each_index) {
 TEST_F(RowWriterTest, writes_only_the_entries_that_change) {
   const Row row{1, 10, 100}, other_u{1, 10, 101}, other_a{1, 11, 101}, other_id{2, 11, 101};
   EXPECT_EQ(work_of(WorkKind::kWrites, [&] { ASSERT_ATOLL_OK(insert(one_.get(), row)); }), 3);
-  EXPECT_EQ(writes_of_update(row, other_u), 3);       // the row, the old entry, the new one
-  EXPECT_EQ(writes_of_update(other_u, other_a), 3);   // likewise
-  EXPECT_EQ(writes_of_update(other_a, other_id), 6);  // the old and the new of all
+  EXPECT_EQ(writes_of_update(row, other_u), 3);       // the row, the old entry of u, the new entry of u
+  EXPECT_EQ(writes_of_update(other_u, other_a), 3);   // the row, the old entry of a, the new entry of a
+  EXPECT_EQ(writes_of_update(other_a, other_id), 6);  // the old and the new row, and both entries of a and u
   EXPECT_EQ(work_of(WorkKind::kWrites, [&] { ASSERT_ATOLL_OK(remove(one_.get(), other_id)); }), 3);
 }
 
@@ -93,7 +94,7 @@ TEST_F(RowWriterTest, a_duplicate_names_its_key_and_writes_nothing) {
   commit_rows({first, second});
   const std::tuple<std::optional<Row>, Row, size_t> cases[] = {
       {std::nullopt, {1, 30, 300}, kPrimary}, {std::nullopt, {3, 30, 100}, kUnique},
-      {std::nullopt, {1, 30, 200}, kPrimary},  // of two, the one that is checked first
+      {std::nullopt, {1, 30, 200}, kPrimary},  // of two duplicates it names the index that is checked first
       {second, {1, 20, 200}, kPrimary},       {second, {2, 20, 100}, kUnique},
       {second, {3, 20, 100}, kUnique}};
   for (const auto &[now, row, index] : cases) {
@@ -117,7 +118,7 @@ TEST_F(RowWriterTest, rows_with_null_in_a_unique_key_are_no_duplicates_and_do_no
 
 TEST_F(RowWriterTest, a_transaction_can_take_a_key_that_it_has_freed) {
   commit_rows({{1, 10, 100}, {2, 20, 200}});
-  ASSERT_ATOLL_OK(update(one_.get(), {1, 10, 100}, {1, 10, std::nullopt}));  // two rows change their values
+  ASSERT_ATOLL_OK(update(one_.get(), {1, 10, 100}, {1, 10, std::nullopt}));  // two rows exchange their `u`
   ASSERT_ATOLL_OK(update(one_.get(), {2, 20, 200}, {2, 20, 100}));
   ASSERT_ATOLL_OK(update(one_.get(), {1, 10, std::nullopt}, {1, 10, 200}));
   ASSERT_ATOLL_OK(remove(one_.get(), {2, 20, 100}));
@@ -140,7 +141,7 @@ TEST_F(RowWriterTest, an_update_locks_only_the_unique_keys_that_it_takes) {
   EXPECT_THAT(locked_keys(*one_), ElementsAre(row_key, table_.key(*layout_, kUnique, other_u, 1)));
 }
 
-// Each write of a row fails once, for want of memory.
+// Each write of a row fails once, because a limit on the memory of a transaction's writes is reached.
 TEST_F(RowWriterTest, what_an_error_leaves_of_a_row_goes_with_the_rollback) {
   const Row row{1, 10, 100}, moved{2, 20, 200};
   expect_every_error_undone(3, [&] { return write(one_.get(), std::nullopt, row); });
@@ -158,7 +159,7 @@ class WritersOfOneKey : public TwoSessionsTest<::testing::TestWithParam<std::tup
  protected:
   size_t index() const { return std::get<0>(GetParam()); }
   void end(Session *session) { std::get<1>(GetParam()) ? commit(session) : session->rollback(); }
-  // It has the same key in the index as `first_`, and in no other.
+  // Returns a row that has the same key as `first_` in the tested index, and other keys in all other indexes.
   Row twin() const { return index() == kPrimary ? Row{1, 20, 200} : Row{2, 20, 100}; }
   void expect_to_wait_and_write_nothing(const Row &row) {
     EXPECT_EQ(insert(other_.get(), row).code(), Code::kLockTimeout);
@@ -185,8 +186,8 @@ TEST_P(WritersOfOneKey, an_insert_waits_for_a_delete) {
   EXPECT_EQ(insert(other_.get(), twin()).code(), is_free ? Code::kOk : Code::kDuplicate);
 }
 
-// A transaction has searched for a key in vain, and will insert it. It must not wait for the insert of
-// another transaction that waits for that search.
+// One transaction has searched for a key without finding it, and so has locked its range. The insert of
+// another transaction waits for this range lock. The first transaction must still be able to insert the key.
 TEST_P(WritersOfOneKey, an_insert_that_waits_for_a_search_does_not_lock_its_key) {
   set_lock(one_.get(), RowLock::kExclusive);
   std::vector<Row> rows;
@@ -263,7 +264,7 @@ class TestLog final : public ChangeLog {
  public:
   explicit TestLog(const TestTable &table) : table_(table) {}
 
-  // Row and primary key, before and after.
+  // A row and its primary key; `changes` has pairs of images, before and after each change.
   using Image = std::optional<std::pair<Row, std::string>>;
   std::vector<std::pair<Image, Image>> changes;
   Status answer;

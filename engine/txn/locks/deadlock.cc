@@ -1,11 +1,13 @@
-// Deadlocks: the search for cycles of waiters, run by each request that starts to wait (LOCK-2).
+// Deadlocks: the search for cycles of waiters. Each request that starts to wait runs it (LOCK-2).
 //
-// Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the
-// last of them to start waiting searches when all others are queued, because starts are serialised by the
-// graph mutex. Why it finds no false ones: see LOCKTAB-1 in lock_table_impl.h; every edge seen was there when
-// the search began, and a waiting owner releases nothing. A range granted later, or row locks exchanged for
-// row ranges, can give a waiter one more owner to wait for, but that one is running; when it starts to wait,
-// it searches.
+// Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the graph
+// mutex serialises the starts of waits. So the waiter of the cycle that starts last searches when all the
+// others are queued.
+//
+// Why it finds no false cycles: every edge that it sees was there when the search began (LOCKTAB-1 in
+// lock_table_impl.h), and an owner that waits releases no lock. A range that is granted later, or row locks
+// that are exchanged for row ranges, can make a waiter wait for one more owner. That owner is running, so it
+// closes no cycle yet; it searches when it starts to wait.
 
 #include <algorithm>
 
@@ -14,13 +16,14 @@
 
 namespace atoll::txn {
 
-// Pushes the waiters that `request` waits for. It pushes the front of the queue last, so that the search
-// expands the front first. The search of a request further behind stops at an expanded request, which makes
-// the whole search linear in the length of the queue.
+// Pushes onto `stack` the waiting requests that `request` waits for. Pushes the front of the queue last, so
+// that the search expands the front first. When a request further behind is expanded later, its loop stops at
+// an expanded request. So the whole search is linear in the length of the queue.
 void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
   MutexLock guard(mutex_of(*request));
   if (request->state != RequestState::kWaiting) return;
-  // The graph mutex is held here, but the thread analysis does not see that when each_blocker() calls this.
+  // The caller holds the graph mutex, but the thread analysis does not see that when each_blocker() calls
+  // this.
   const auto push = [&](Request *target) ATOLL_UNCHECKED_THREADS {
     if (target == nullptr || target->visited_epoch == epoch) return;
     target->visited_epoch = epoch;
@@ -39,18 +42,18 @@ void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
   }
   for (Request *r = request->prev; r != nullptr; r = r->prev) {
     if (!compatible(r->mode, request->mode)) push(r);
-    // All that stands further in front has been pushed by `r` already.
+    // All requests in front of `r` were pushed when `r` was expanded.
     const bool covers = r->mode == LockMode::kExclusive || request->mode == LockMode::kShared;
     if (r->expanded_epoch == epoch && covers) return;
   }
 }
 
-// Returns the request that waits for start's owner, with reached_from leading back to `start`; nullptr:
-// no cycle.
+// Returns the request of the cycle that waits for the owner of `start`. The chain of reached_from leads from
+// it back to `start`. Returns nullptr if there is no cycle.
 Request *LockTable::Impl::find_cycle(Request *start) {
   ++epoch;
   std::vector<Request *> stack{start};
-  // `start` is not marked as visited: reaching it again is what is looked for.
+  // `start` is not marked as visited, because a cycle is found when the search reaches `start` again.
   while (!stack.empty()) {
     Request *request = stack.back();
     stack.pop_back();
@@ -60,7 +63,8 @@ Request *LockTable::Impl::find_cycle(Request *start) {
   return nullptr;
 }
 
-// Both owners wait, and neither can end its wait without the graph mutex. So the users of both still exist.
+// Whether `owner` is a better victim than `than`. Both owners wait, and cannot end their waits while the
+// caller holds the graph mutex. So the users of both still exist.
 bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const {
   void *user = owner.user.load(), *other = than.user.load();
   if (victim_preference && user != nullptr && other != nullptr)
@@ -68,7 +72,7 @@ bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const Lock
   return held_in_all(owner) < held_in_all(than);
 }
 
-// Ends a wait with kDeadlock. Returns false if that wait has ended by itself.
+// Ends the victim's wait with kDeadlock. Returns false if the wait has already ended in another way.
 bool LockTable::Impl::fail_victim(Request *victim) {
   MutexLock guard(mutex_of(*victim));
   if (victim->state != RequestState::kWaiting) return false;
@@ -105,7 +109,7 @@ Deadlock::Member LockTable::Impl::describe_member(const Request &request, const 
 }
 
 Deadlock LockTable::Impl::describe_cycle(Request *start, Request *last, const Request *victim) const {
-  std::vector<const Request *> cycle;  // each waits for the one behind it; the last for the first
+  std::vector<const Request *> cycle;  // each request waits for the next one, and the last for the first
   for (Request *r = last; r != start; r = r->reached_from) cycle.push_back(r);
   cycle.push_back(start);
   std::reverse(cycle.begin(), cycle.end());

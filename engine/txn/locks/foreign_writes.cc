@@ -21,7 +21,7 @@ std::string after(std::string_view key) {
 
 void WriteExtents::add(uint32_t family_id, std::string_view key) {
   const std::string_view start = key.substr(0, kIndexStartBytes);
-  // Writes come index by index: look at the newest first.
+  // A transaction usually writes index by index, so the newest extent is tried first.
   for (auto it = extents_.rbegin(); it != extents_.rend(); ++it) {
     if (it->family_id != family_id || std::string_view(it->lower).substr(0, kIndexStartBytes) != start)
       continue;
@@ -32,7 +32,7 @@ void WriteExtents::add(uint32_t family_id, std::string_view key) {
   extents_.push_back({family_id, std::string(key), std::string(key)});
 }
 
-// Tombstones count too: rolling back to a savepoint can bring back what they hide.
+// Finds deletions too, because a rollback to a savepoint can bring back the entry that a deletion hides.
 bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found) {
   const WriteSet::FamilyWrites *writes = set.find_family(family);

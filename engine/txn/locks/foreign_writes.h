@@ -1,12 +1,12 @@
-// The uncommitted writes of other transactions, as far as a range lock must know them.
+// Finds the uncommitted writes of other transactions in a range that is to be locked.
 //
-// A transaction's writes are private until it commits, so the scan of another transaction does not meet them.
-// Before the scan locks a range it must ask for them here: otherwise an entry would appear in the locked
-// range when its writer commits.
+// A transaction's writes are private until it commits, so another transaction's scan does not see them.
+// Before the scan locks a range, it asks this file for such writes. Otherwise an entry would appear in the
+// locked range when its writer commits.
 //
 // Invariant
 //   TXN-3  From its first write to a family until that write is visible to everybody or undone, a transaction
-//          is counted in `writers` of that family and shows the write to find_write().
+//          is counted in `writers` of that family, and find_write() finds the write.
 #pragma once
 
 #include <array>
@@ -20,12 +20,13 @@
 
 namespace atoll::txn {
 
-// The keys of one index that a transaction may have written. Used where the write set is too big to keep
-// beside the batch that is being committed, and for transactions found prepared at start.
+// The first and the last key that a transaction has written in one index. Stands for a write set that is too
+// big to be kept beside the batch that is being committed, and for the writes of a transaction found prepared
+// at start.
 struct WriteExtent {
   uint32_t family_id = 0;
-  std::string lower;  // a key that was written
-  std::string upper;  // the last one
+  std::string lower;  // the smallest key that was written
+  std::string upper;  // the largest key that was written
 };
 
 class WriteExtents {
@@ -39,18 +40,20 @@ class WriteExtents {
 
 // One write that lies in a range.
 struct FoundWrite {
-  std::string entry;  // a key whose row the writer has locked
-  std::string bound;  // forward: nothing before it was written; backward: nothing from it on
+  std::string entry;  // a key that was written, whose row the writer has locked
+  std::string bound;  // forward: no key before this one was written; backward: no key from this one on
 };
 
-// The first write in [lower, upper) in the direction asked for. False: none.
+// Finds a write in [lower, upper): the first one if `forward` is true, otherwise the last one. False: there
+// is none. Of an extent, all keys from `lower` to `upper` count as written, and FoundWrite::entry is the
+// extent's first key, which may lie outside of the range.
 bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 bool find_write(const WriteExtents &extents, uint32_t family_id, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 
-// Counts for each family (families with the same low bits share a place) the transactions that have written
-// to it and not ended, and those that have ended.
+// Counts for each family the transactions that have written to it and are not ended (`writers`), and those
+// that have ended (`ended`). Families whose ids have the same low bits share one Place.
 class FamilyActivity {
  public:
   struct alignas(64) Place {

@@ -1,7 +1,8 @@
-// A set of keys as disjoint ranges [lower, upper) in byte order: what one transaction protects in one index.
+// A set of keys, stored as disjoint ranges [lower, upper) in byte order. It holds the keys that one
+// transaction has locked in one index.
 //
-// The memory is bounded: beyond ranges_max ranges neighbours are joined over the keys between them. The set
-// only ever grows by that, so it protects too much, never too little.
+// The memory is bounded. With more than ranges_max ranges, the set joins neighbouring ranges and thereby adds
+// the keys between them. So it locks too much, never too little.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ class KeyRanges {
  public:
   static constexpr size_t kRangesMax = 4096;  // about 600 KB with keys of 30 bytes
 
-  // Requires: both not empty. lower >= upper: adds nothing.
+  // Adds [lower, upper) to the set, nothing if lower >= upper. Requires: both bounds are not empty strings.
   void add(std::string_view lower, std::string_view upper, size_t ranges_max = kRangesMax);
   bool contains(std::string_view key) const;
   size_t size() const { return ranges_.size(); }
@@ -31,7 +32,7 @@ class KeyRanges {
   void join_with_followers(Map::iterator it);
   void halve();
 
-  Map ranges_;  // lower -> upper; touching ranges are one
+  Map ranges_;  // lower -> upper; ranges that touch each other are stored as one
 };
 
 }  // namespace atoll::txn

@@ -1,5 +1,6 @@
-// Goal:   a KeyRanges holds the keys added, and beyond its limit no fewer.
-// Method: small scenes, and random ranges over few keys against a set of booleans; the seed is printed.
+// Goal:   a KeyRanges contains the added keys. Beyond its limit it may contain more keys, but no fewer.
+// Method: small scenes, and random ranges over few keys, compared with a set of booleans. The seed is
+//         printed.
 
 #include "txn/locks/key_ranges.h"
 

@@ -1,4 +1,4 @@
-// What the lock table shows to people: INFORMATION_SCHEMA, SHOW ENGINE STATUS, status variables.
+// Lists of locks, waits and deadlocks for INFORMATION_SCHEMA, SHOW ENGINE STATUS and status variables.
 
 #include "txn/locks/lock_table_impl.h"
 
@@ -15,7 +15,7 @@ uint64_t ms_between(Clock::time_point from, Clock::time_point to) {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(to - from).count());
 }
 
-// Requires: the request's mutex.
+// Requires: the caller holds the request's mutex (Impl::mutex_of()).
 LockInfo describe_wait(const Request &r, Clock::time_point now) {
   LockInfo info = info_of(r, now);
   each_blocker(r, [&](const LockOwner::State *blocker) {

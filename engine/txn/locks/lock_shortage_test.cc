@@ -1,7 +1,8 @@
-// Goal:   a lock call that gets no memory fails and leaves nothing behind: no transaction waits for a lock
-//         that none holds. Releasing locks needs no memory at all.
-// Method: this program's operator new fails on one thread, at its n-th request. Each scene runs with n = 1,
-//         2, ... until no request fails. After each run another transaction takes every lock of the scene.
+// Goal:   a lock call that gets no memory fails and leaves nothing in the lock table, so no transaction later
+//         waits for a lock that nobody holds. Releasing locks needs no memory at all.
+// Method: this program's operator new fails on one thread, at the thread's n-th request. Each scene runs with
+//         n = 1, 2, ... until no request fails. After each run another transaction takes every lock of the
+//         scene.
 
 #include <gtest/gtest.h>
 
@@ -52,8 +53,9 @@ class Table {
   LockTable table_;
 };
 
-// Runs `scene` with the first request failing, then with the second, and so on until none fails. Each run has
-// a new table and a new owner, and releases the owner's locks without memory.
+// Runs `scene` while the first request for memory fails, then while the second one fails, and so on until
+// none fails. Each run has a new table and a new owner. While it releases the owner's locks, every request
+// for memory fails.
 void run_with_each_failure(const std::vector<std::string> &keys,
                            const std::function<void(Table &table, LockOwner *owner)> &scene) {
   for (int64_t number = 1; number < kRequestsMax; ++number) {
@@ -100,7 +102,7 @@ TEST(LockShortage, RangesAndManyRowLocks) {
   });
 }
 
-// The other transactions hold what the owner asks for, so that it waits.
+// Other transactions hold the locks that `owner` asks for, so `owner` waits.
 TEST(LockShortage, Waits) {
   const std::vector<std::string> keys = some_keys();
   for (const bool is_insert : {false, true}) {
@@ -149,7 +151,7 @@ TEST(LockShortage, ADeadlockThatCannotBeDescribedEndsOneWait) {
     failing_new::request = 0;
     const Code others = waiting.get();
     failing_new::request = after;
-    // One of the two has its lock in the end.
+    // Exactly one of the two transactions gets its lock.
     EXPECT_NE(status.code() == Code::kOk, others == Code::kOk) << status.message();
   });
 }

@@ -1,9 +1,10 @@
-// Goal:   LOCK-1 to LOCK-3 and LOCK-5 hold under concurrency: never two holders that conflict, no lost
-//         wake-up, every deadlock broken, no deadlock reported where none can be, no holder used after its
-//         end.
-// Method: threads request and release random locks; the test checks each grant against its own list of all
-//         holders; waits have a timeout that is never reached unless a wake-up or a deadlock was missed. Run
-//         under ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS sets the length.
+// Goal:   LOCK-1 to LOCK-3 and LOCK-5 hold under concurrency: two holders of a lock never conflict, no
+//         wake-up is lost, every deadlock is broken, no deadlock is reported where none is possible, and no
+//         lock owner is used after its end.
+// Method: threads request and release random locks. The test checks each grant against its own list of all
+//         holders. The timeout of waits is so long that a wait reaches it only when a wake-up or a deadlock
+//         was missed. Run under ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS
+//         sets the length.
 
 #include <gtest/gtest.h>
 
@@ -34,8 +35,8 @@ std::chrono::milliseconds stress_time() {
   return std::chrono::milliseconds(milliseconds);
 }
 
-// Which owner holds which lock, as the callers see it. A holder is entered after its grant and removed before
-// its release, so two that conflict here conflict in the table.
+// The test's own list of which owner holds which lock. A holder is entered after its grant and removed before
+// its release. So holders that conflict in this list conflict in the lock table, too.
 class Model {
  public:
   explicit Model(int keys) : keys_(static_cast<size_t>(keys)) {}
@@ -72,19 +73,19 @@ class Model {
 struct Settings {
   int threads = 6;
   int keys = 6;
-  uint64_t locks = 6;       // of a transaction, at most
-  uint64_t readers_of = 2;  // one lock of so many is exclusive
+  uint64_t locks = 6;       // most locks that a transaction takes
+  uint64_t readers_of = 2;  // one of this many locks is exclusive
   bool ordered = false;     // exclusive locks in ascending order: no deadlock is possible
   bool kills = false;
   bool short_waits = false;
-  size_t row_locks_max = 0;    // > 0: row locks are exchanged for row ranges ...
-  size_t row_ranges_max = 64;  // ... which are joined beyond this
+  size_t row_locks_max = 0;    // above 0: owners exchange row locks for row ranges ...
+  size_t row_ranges_max = 64;  // ... and KeyRanges joins row ranges beyond this number
 };
 
 std::string name_of(int key) { return "index-" + std::string(1, static_cast<char>('A' + key)); }
 
-// The user of a worker's transaction, which the before-wait callback gets: it must live as long as the
-// callback runs.
+// The user pointer of a worker's transaction points to a User. The before-wait callback gets it, so the User
+// must live as long as the callback runs.
 struct User {
   std::atomic<uint64_t> alive{0x600D};
   ~User() { alive = 0xDEAD; }
@@ -149,7 +150,7 @@ class Stress {
   }
 
   void transaction(LockOwner *owner, std::mt19937_64 &random) {
-    std::map<int, int> held;  // key -> lock() calls
+    std::map<int, int> held;  // key -> number of lock() calls
     int key = -1;
     for (uint64_t i = 1 + random() % settings_.locks; i > 0; --i) {
       if (settings_.ordered)

@@ -86,7 +86,8 @@ bool holders_allow(const Lock *lock, const LockOwner::State *owner, LockMode mod
   return true;
 }
 
-// `spare` becomes the grant of a further holder; without a spare one, the grant is allocated here.
+// Adds the owner to the holders of the lock. The first holder's grant is inside the lock. For a further
+// holder, takes `spare` or, if that is nullptr, allocates a grant.
 Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode, std::unique_ptr<Grant> spare) {
   ATOLL_ASSERT_DEAR(holders_allow(lock, owner, mode));
   Grant *grant = &lock->first;
@@ -106,7 +107,8 @@ void count_taken(Grant *grant) {
   if (grant->taken != kTakenMax) ++grant->taken;
 }
 
-// LOCK-1. Returns the grant, new or extended, or nullptr if the owner has to wait.
+// Grants the lock if LOCK-1 allows it. Returns the owner's grant, which may be new (*is_new) or have been
+// there before, or nullptr if the owner has to wait.
 Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_new) {
   *is_new = false;
   Grant *own = find_grant(lock, owner);
@@ -126,8 +128,8 @@ Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_ne
   return add_grant(lock, owner, mode, nullptr);
 }
 
-// An upgrade goes in front of all requests whose owners do not hold the lock yet: none of these could be
-// granted before it.
+// Puts the request into the lock's queue. An upgrade goes in front of all requests whose owners do not hold
+// the lock yet, because none of these could be granted before the upgrade.
 void enqueue(Lock *lock, Request *request) {
   request->lock = lock;
   request->grant = find_grant(lock, request->owner);
@@ -158,14 +160,15 @@ void compact_held(LockOwner::State *owner) {
   owner->immune = immune;
 }
 
-// Whether the owner has the row lock already, in the mode that it asks for or a stronger one.
+// Whether the owner has the row lock already, in the requested mode or a stronger one.
 bool holds_row(const Shard &shard, const Request &request) {
   Lock *lock = find(shard, request.key, request.hash);
   const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
   return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
 }
 
-// Makes the waiters look at their blockers again, because a request came in front of them.
+// Wakes all waiters of the lock but `except`, so that they report their blockers again (BeforeWait): a
+// request came in front of them, or a holder upgraded its lock.
 void wake_queue(Lock *lock, const Request *except) {
   for (Request *r = lock->queue_head; r != nullptr; r = r->next) {
     if (r != except) wake(r->owner);
@@ -188,7 +191,7 @@ void remove_grant(Grant *grant) {
   delete grant;
 }
 
-// Called after places in owner->held were emptied: removes empty places.
+// Removes empty places from owner->held. Call after places were emptied.
 void trim_held(LockOwner::State *owner) {
   while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
   owner->immune = std::min(owner->immune, owner->held.size());
@@ -203,7 +206,7 @@ void dequeue(Request *request) {
   request->next = request->prev = nullptr;
 }
 
-// The owner's thread notes a new grant.
+// Adds a new grant to the owner's list. Call on the owner's thread.
 void add_held(LockOwner::State *owner, Grant *grant) {
   grant->index = static_cast<uint32_t>(owner->held.size());
   owner->held.push_back(grant);
@@ -247,8 +250,8 @@ void *LockOwner::user() const { return state_->user.load(); }
 size_t LockOwner::locks_held() const { return held_in_all(*state_); }
 
 void LockOwner::set_user(void *user) {
-  // A callback that has pinned the owner before may see the old user, and is waited for; a later one sees the
-  // new user.
+  // A callback that pinned the owner before this store may see the old user, so wait for it to end. A later
+  // callback sees the new user.
   state_->user.store(user);
   await_no_pins(state_.get());
 }
@@ -352,7 +355,7 @@ bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
   }
   Shard &shard = shard_of(request->hash);
   MutexLock guard(shard.mutex);
-  // A row range serves as a lock only where nobody has a row lock, or waits for one.
+  // The owner's own row range suffices only if no owner has a row lock on the key, and none waits for one.
   if (own_row_range_serves(slot, *request) && find(shard, request->key, request->hash) == nullptr)
     return true;
   if (grant_now(&shard, *request)) return true;
@@ -363,7 +366,7 @@ bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
   return false;
 }
 
-// Looks at row ranges and the row in turn until the lock is granted.
+// Waits for row ranges of other owners, and for the row lock, until the lock is granted.
 Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool *waited) {
   const auto began = Clock::now();
   for (;;) {
@@ -376,7 +379,7 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
     if (waited != nullptr) *waited = true;
     ATOLL_RETURN_IF_ERROR(wait_for(request, wait.timeout_ms - spent_ms));
     if (request->slot == nullptr) break;
-    // A moment ago no row range was in the way any more; look again.
+    // The row ranges that blocked the request are gone, but the lock is not granted yet: look again.
     request->slot = nullptr;
     request->state = RequestState::kWaiting;
   }
@@ -384,8 +387,9 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
   return Status::Ok();
 }
 
-// An earlier lock() of this key may have become part of a row range, and unlock() never takes a row range
-// back. Then unlock() must not take back a later lock() of the key either, whose mode may be stronger.
+// An earlier lock() of this key may have become part of a row range, which unlock() never takes back. Then
+// unlock() must not release this later row lock either: `taken` does not count the earlier lock(), and this
+// lock may have a stronger mode.
 void LockTable::Impl::pin_exchanged(const Request &request) {
   const RangeSlot &slot = slot_of(request.key);
   Shard &shard = shard_of(request.hash);

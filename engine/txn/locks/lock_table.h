@@ -1,21 +1,22 @@
-// Row locks and range locks of all transactions, in memory. Locks stand above RocksDB, which is opened
-// without its own concurrency control (docs/isolation.md).
+// Row locks and range locks of all transactions, in memory. Atoll has its own locks, because RocksDB is
+// opened without its own concurrency control (docs/isolation.md).
 //
 // A row lock is on one key, which need not exist. A range lock is on the keys between two bounds of one
-// index: while it is held no other transaction may insert there. Range locks do not conflict with each other
-// nor with row locks; rows that are in a range are locked one by one.
+// index: while an owner holds it, no other transaction may insert there. Range locks conflict with no other
+// range lock and with no row lock. So a range lock does not lock the rows in the range; each row is locked by
+// a row lock.
 //
-// An owner of very many row locks exchanges them for a few "row ranges" (set_row_locks_max): a row range
-// stands for a row lock on each key in it that nobody else has a row lock on. It may reach over keys that the
-// owner never locked; so it locks too much, never too little.
+// An owner of very many row locks exchanges them for a few "row ranges" (set_row_locks_max). A row range
+// stands for a row lock on each key in it on which no other owner has a row lock. It may include keys that
+// the owner never locked, so it locks too much, never too little.
 //
 // Invariants
 //   LOCK-1  A lock is granted only if it is compatible with every lock that is held, and with every request
 //           that waits in front of it. An upgrade by a holder goes first.
-//   LOCK-2  A cycle of waiters is broken at once. The victim is the owner that the victim preference names;
-//           without one, the owner with the fewest locks, and of equals the one whose request closed the
-//           cycle. Its request fails with kDeadlock.
-//   LOCK-3  A wait ends by grant, timeout, kill() or deadlock; nothing else.
+//   LOCK-2  A cycle of waiters is broken at once. The victim is the owner that the victim preference chooses;
+//           without a preference, the owner with the fewest locks; if several have equally few, the owner
+//           whose request closed the cycle. The victim's request fails with kDeadlock.
+//   LOCK-3  A wait ends only by grant, timeout, kill() or deadlock.
 //   LOCK-4  When lock_insert() calls `write`, its key lies in no range that another owner has locked. A range
 //           is granted only up to the first key that another owner has written and not committed.
 //   LOCK-5  An owner's row ranges lock at least what its row locks would lock if they were kept one by one.
@@ -39,35 +40,36 @@ namespace atoll::txn {
 
 enum class LockMode : uint8_t { kShared, kExclusive };
 
-// What a lock is on.
+// The key that a lock is on.
 struct LockKey {
   uint32_t family_id = 0;  // lsm::Family::id(); the key carries the table prefix
   std::string_view key;    // full data key; copied when a lock is made
 };
 
-// Every key of an index begins with this many bytes, which are the same for all: table prefix and index
-// number.
+// All keys of one index begin with the same bytes: table prefix and index number. This is how many bytes
+// these are.
 inline constexpr size_t kIndexStartBytes = 6;
 
-// What to do when the lock is not free.
+// How long a request waits when the lock is not free.
 struct LockWait {
   uint64_t timeout_ms = 50000;  // 0: fail at once with kLockTimeout (NOWAIT, SKIP LOCKED)
 };
 
 class LockTable;
 
-// One per transaction; keeps what the transaction holds. Not thread-safe, except kill().
+// One per transaction; keeps the list of locks that the transaction holds. One thread at a time may use it;
+// other threads may call LockTable::kill(), and functions that say so.
 class LockOwner {
  public:
   explicit LockOwner(uint64_t transaction_id, void *user = nullptr);
-  ~LockOwner();  // Requires: holds nothing.
+  ~LockOwner();  // Requires: the owner holds no lock.
   uint64_t transaction_id() const;
   void *user() const;  // the handler's THD*, opaque here
   // Replaces the user pointer; returns when no BeforeWait callback can still see the old one.
   void set_user(void *user);
   size_t locks_held() const;  // row locks, exchanged ones included; any thread
-  // Exchanges everything, locks included. Requires: neither owner waits, and no other thread has a pointer to
-  // one.
+  // Exchanges the whole content of two owners, including their locks. Requires: neither owner waits, and no
+  // other thread has a pointer to one of them.
   void swap(LockOwner &other);
 
   struct State;  // lock_table_impl.h
@@ -77,7 +79,7 @@ class LockOwner {
   std::unique_ptr<State> state_;
 };
 
-enum class LockKind : uint8_t { kRow, kRange, kInsert };  // kInsert: waits for the holders of ranges
+enum class LockKind : uint8_t { kRow, kRange, kInsert };  // kInsert: waits for owners of ranges
 
 struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   uint64_t transaction_id;
@@ -96,18 +98,18 @@ struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
 // How many requests wait now, and for how long.
 struct WaitingNow {
   uint64_t count = 0;
-  uint64_t longest_ms = 0;  // 0 without any
+  uint64_t longest_ms = 0;  // 0 if no request waits
 };
 
 // A cycle of waiting transactions that was broken, for SHOW ENGINE STATUS.
 struct Deadlock {
   struct Member {
-    LockInfo wait;  // blocking_transaction_id: the next member's, the first one's for the last
+    LockInfo wait;  // blocking_transaction_id: the next member's id; for the last member, the first one's
     uint64_t locks = 0;
-    bool upgrade = false;  // of a shared lock it holds
-    std::string user;      // what DescribeUser said
+    bool upgrade = false;  // true: the member waits to upgrade a shared lock that it holds
+    std::string user;      // the text from DescribeUser
   };
-  std::vector<Member> members;  // empty: none yet
+  std::vector<Member> members;  // empty: no deadlock so far
   uint64_t victim_id = 0;
   uint64_t found_us = 0;  // since 1970
 };
@@ -123,55 +125,57 @@ class LockTable {
   using BeforeWait = std::function<void(LockOwner *waiter, void *holder_user)>;
   void set_before_wait(BeforeWait callback);
 
-  // Describes the user of an owner in a cycle. The owner waits meanwhile, so that its user can be read. The
-  // callback is called with the mutexes of the graph held: it must not call the lock table, nor wait for a
-  // mutex that a caller of the lock table may hold. Set before the first lock.
+  // Describes the user of an owner in a cycle. The owner keeps waiting during the call, so its user can be
+  // read. The lock table holds internal mutexes during the call, so the callback must not call the lock
+  // table, and must not wait for a mutex that a caller of the lock table may hold. Set before the first lock.
   using DescribeUser = std::function<std::string(void *user)>;
   void set_describe_user(DescribeUser callback);
 
-  // Says which of two owners in a cycle is the victim: below 0 the first, above 0 the other, 0 either. Both
-  // owners wait meanwhile. THREADS: a waiter's, with internal mutexes held.
+  // Chooses the victim among two owners in a cycle: below 0, `user`; above 0, `other_user`; 0, no preference.
+  // Both owners keep waiting during the call. THREADS: a waiter's, with internal mutexes held.
   using VictimPreference = std::function<int(void *user, void *other_user)>;
   void set_victim_preference(VictimPreference callback);
 
-  // Takes or upgrades a lock. *waited (may be nullptr) tells that others may have changed the row since
-  // the caller last looked.
+  // Takes or upgrades a lock. Sets *waited (may be nullptr) to true if the call waited: other transactions
+  // may then have changed the row since the caller last read it.
   // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
   Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited);
 
-  // With more row locks than `count` an owner exchanges them for row ranges, at most `ranges_max` for each
-  // index and mode. Row locks that somebody waits for stay. 0: never. Any time.
+  // An owner with more than `count` row locks exchanges them for row ranges, at most `ranges_max` for each
+  // index and mode. Row locks for which another owner waits are not exchanged. count = 0: no owner exchanges
+  // row locks. May be called at any time.
   void set_row_locks_max(size_t count, size_t ranges_max = KeyRanges::kRangesMax);
 
-  // Locks exclusively a key that a transaction found prepared at open has written. Two such transactions
-  // never wrote the same key, so this call ignores row ranges. Errors: kLockTimeout: another owner has a row
-  // lock on the key.
+  // Takes an exclusive lock on a key that was written by a transaction found prepared at open. Two such
+  // transactions never wrote the same key, so this call ignores row ranges. Errors: kLockTimeout: another
+  // owner has a row lock on the key.
   Status lock_recovered(LockOwner *owner, const LockKey &key);
 
-  // True if `owner` has a row lock on `key` at least in `mode`; exchanged ones are not looked for.
+  // True if `owner` has a row lock on `key` in `mode` or a stronger one. Does not find row locks that have
+  // been exchanged for row ranges.
   bool holds(LockOwner *owner, const LockKey &key, LockMode mode) const;
 
-  // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when
-  // every lock() of it has been taken back; so a row that another part of the statement, or an earlier
-  // statement, locked too stays locked. No effect on locks taken before the last mark().
+  // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when every
+  // lock() of the row has been taken back. So a row stays locked if another part of the statement, or an
+  // earlier statement, has locked it too. No effect on locks taken before the last mark().
   void unlock(LockOwner *owner, const LockKey &key);
-  // Makes all locks held now immune to unlock(). Returns how many there are.
+  // Makes all locks that the owner holds now immune to unlock(). Returns how many there are.
   size_t mark(LockOwner *owner) const;
-  // True when somebody, `owner` included, holds a range in the index of `key` (or in one that shares its
-  // slot). One atomic read, in one order with lock_range(): see Transaction::insert().
+  // True when any owner, the caller included, holds a range in the index of `key`, or in an index that shares
+  // its slot. One atomic read, in one total order with lock_range(); Transaction::insert() needs this order.
   bool has_ranges(const LockKey &key) const;
-  // Lets `narrow` cut [*lower, *upper) down to where other owners have no uncommitted writes, then locks what
-  // is left. Never waits. Requires: both bounds in one index.
+  // Lets `narrow` cut [*lower, *upper) down to a range in which other owners have no uncommitted writes, then
+  // locks that range. Never waits. Requires: both bounds in one index.
   using Narrow = std::function<void(std::string *lower, std::string *upper)>;
   void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
                   const Narrow &narrow);
-  // Waits until no other owner's range has `key` in it, then calls `write` before any such range can be
-  // granted. `narrow` and `write` run under a mutex of the index: they may not call the lock table.
-  // Errors: those of lock(), and what `write` returns.
+  // Waits until no other owner's range contains `key`, then calls `write` before any such range can be
+  // granted. `narrow` and `write` run under a mutex of the index: they may not call the lock table. Errors:
+  // those of lock(), and what `write` returns.
   Status lock_insert(LockOwner *owner, const LockKey &key, const LockWait &wait,
                      const std::function<Status()> &write);
 
-  // Releases everything, keeps nothing. Returns when no other thread looks at `owner` any more.
+  // Releases all locks and ranges of the owner. Returns when no other thread uses `owner` any more.
   void unlock_all(LockOwner *owner);
 
   // Makes the owner's current or next wait fail with kInterrupted. Any thread.

@@ -45,7 +45,7 @@ struct Grant {
   Lock *lock = nullptr;
   Grant *next = nullptr;  // further holders of a shared lock
   uint32_t index = 0;     // place in owner->held; used by the owner's thread only
-  uint16_t taken = 0;     // lock() calls not taken back; stays at the maximum once there
+  uint16_t taken = 0;     // lock() calls not taken back by unlock(); stays at the maximum once reached
   LockMode mode = LockMode::kShared;
 };
 
@@ -55,19 +55,19 @@ enum class RequestState : uint8_t { kWaiting, kGranted, kDeadlock };
 struct Request {
   LockOwner::State *owner = nullptr;
   LockKey key;
-  Lock *lock = nullptr;       // of lock(), while queued there
-  RangeSlot *slot = nullptr;  // of lock_insert(), and of lock() while it waits for row ranges
+  Lock *lock = nullptr;       // the lock in whose queue a lock() waits
+  RangeSlot *slot = nullptr;  // the slot in whose queue a lock_insert() waits, or a lock() for row ranges
   bool is_insert = false;
   Request *next = nullptr;  // towards the end of the queue
   Request *prev = nullptr;
-  Grant *grant = nullptr;        // the result, or the shared grant that is upgraded
-  std::unique_ptr<Grant> spare;  // made before the wait: whoever releases a lock must not need memory
+  Grant *grant = nullptr;        // what the request gets; while it waits for an upgrade, the shared grant
+  std::unique_ptr<Grant> spare;  // allocated before the wait, so that the granting thread needs no memory
   Clock::time_point since;
   uint32_t hash = 0;
   LockMode mode = LockMode::kShared;
   bool upgrade = false;
   RequestState state = RequestState::kWaiting;  // guarded by Impl::mutex_of() of the request
-  // Work of the search for cycles, guarded by the graph mutex.
+  // Marks of the search for cycles, guarded by the graph mutex.
   uint64_t visited_epoch = 0;
   uint64_t expanded_epoch = 0;
   Request *reached_from = nullptr;
@@ -87,15 +87,17 @@ struct Lock {
   bool has_holder() const { return first.owner != nullptr || first.next != nullptr; }
 };
 
-// The analysis of threads (base/mutex.h) cannot follow the way from a request to the mutex of its shard or
-// slot (Impl::mutex_of). What these mutexes guard stands in comments.
+// The thread analysis (base/mutex.h) cannot follow how a request leads to the mutex of its shard or slot
+// (Impl::mutex_of). So there is no ATOLL_GUARDED_BY in Shard and RangeSlot; comments say what the mutexes
+// guard.
 struct alignas(64) Shard {
   mutable Mutex mutex;
   std::vector<Lock *> buckets;  // a power of two, or empty
   size_t count = 0;
 };
 
-// The ranges of one owner in one index. For a moment, or after an exception, a hold can have none.
+// The range locks and row ranges of one owner in one index. A hold can be empty for a moment, or after an
+// exception.
 struct RangeHold {
   LockOwner::State *owner = nullptr;
   RangeSlot *slot = nullptr;
@@ -107,15 +109,15 @@ struct RangeHold {
   bool has_row_ranges() const { return rows[0].size() + rows[1].size() > 0; }
 };
 
-// The indexes with the same hash; see Impl::slot_of().
+// The holds of all indexes with the same hash; see Impl::slot_of().
 struct alignas(64) RangeSlot {
-  std::atomic<uint32_t> count{0};  // of holds, including those that a thread is about to make
+  std::atomic<uint32_t> count{0};  // number of holds, including those that a thread is about to make
   // Number of holds with row ranges. A thread raises it under the slot's mutex, before it removes the
   // exchanged row locks under the mutexes of their shards.
   std::atomic<uint32_t> row_ranges{0};
   mutable Mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
-  Request *queue_head = nullptr;  // in no order that matters
+  Request *queue_head = nullptr;  // the order has no meaning
 };
 
 struct LockOwner::State {
@@ -123,20 +125,20 @@ struct LockOwner::State {
   uint64_t transaction_id = 0;
   std::atomic<void *> user{nullptr};
 
-  // Used by the owner's thread only. unlock() leaves empty places, which are reused from the end.
+  // The row locks, for the owner's thread only. unlock() leaves empty places, and trim_held() removes them.
   std::vector<Grant *> held;
   size_t immune = 0;  // held[0 .. immune) may not be released by unlock()
   std::atomic<size_t> held_count{0};
   std::atomic<size_t> exchanged{0};  // row locks that have become row ranges
 
-  std::vector<RangeHold *> ranges;  // the owner's thread only
+  std::vector<RangeHold *> ranges;  // for the owner's thread only
 
   Mutex wake_mutex;
   Condition wake;
-  bool woken ATOLL_GUARDED_BY(wake_mutex) = false;  // look at the request again
+  bool woken ATOLL_GUARDED_BY(wake_mutex) = false;  // the owner must look at its request again
   bool killed ATOLL_GUARDED_BY(wake_mutex) = false;
 
-  std::atomic<uint32_t> pins{0};  // callbacks that may use `user`; see LockTable::set_before_wait
+  std::atomic<uint32_t> pins{0};  // number of callbacks that may use `user`; see LockTable::set_before_wait
   Request *waiting = nullptr;     // guarded by the graph mutex
 };
 
@@ -149,7 +151,7 @@ struct LockTable::Impl {
   mutable Mutex graph_mutex;
   uint64_t epoch ATOLL_GUARDED_BY(graph_mutex) = 0;
   Deadlock last_deadlock ATOLL_GUARDED_BY(graph_mutex);
-  std::multiset<Clock::time_point> waiting_since ATOLL_GUARDED_BY(graph_mutex);  // of all that wait
+  std::multiset<Clock::time_point> waiting_since ATOLL_GUARDED_BY(graph_mutex);  // the start of each wait
   BeforeWait before_wait;
   DescribeUser describe_user;
   VictimPreference victim_preference;
@@ -164,30 +166,33 @@ struct LockTable::Impl {
     return request.slot != nullptr ? request.slot->mutex : shard_of(request.hash).mutex;
   }
 
-  // lock_table.cc. Requires: the shard's mutex, and LOCKTAB-5. True: granted.
+  // In lock_table.cc. grant_now() requires the shard's mutex and what LOCKTAB-5 asks for; it returns true if
+  // the lock is granted.
   bool grant_now(Shard *shard, const Request &request);
   Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
   void pin_exchanged(const Request &request);
-  // Takes the mutexes that LOCKTAB-5 asks for. True: granted; false: not, or queued.
+  // Takes the mutexes that LOCKTAB-5 asks for. Returns true if the lock is granted. Otherwise queues the
+  // request if `enqueue_it` is true.
   bool grant_after_look(Request *request, bool enqueue_it);
-  // range_lock.cc. Requires: the slot's mutex. True: nobody is in the way; false: queued.
+  // In range_lock.cc. Requires the slot's mutex. True: no owner blocks the request. False: the request is
+  // queued.
   bool pass_or_enqueue(Request *request);
-  // row_range.cc
+  // In row_range.cc.
   void bound_row_locks(LockOwner::State *owner);
   void exchange_row_locks(LockOwner::State *owner);
   size_t exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted, size_t from);
   void release_ranges(LockOwner::State *owner);
 
-  // lock_wait.cc. Waits for a request that could not be granted at once. No exception may leave a wait:
-  // others have pointers to the request.
+  // In lock_wait.cc. wait_for() waits for a request that could not be granted at once. No exception may leave
+  // a wait, because other threads have pointers to the request.
   Status wait_for(Request *request, uint64_t timeout_ms);
   bool start_wait(Request *request, Status *status);
   RequestState end_wait(Request *request);
   RequestState state_of(const Request &request);
   void report_blockers(const Request &request, std::vector<uint64_t> *reported);
 
-  // deadlock.cc. `request` is queued. Breaks every cycle through `request`.
-  // Returns true if `request` itself is the victim (it has been taken out of its queue).
+  // In deadlock.cc. break_cycles() breaks every cycle through `request`, which is queued. Returns true if
+  // `request` itself is the victim; it has then been taken out of its queue.
   bool break_cycles(Request *request) ATOLL_REQUIRES(graph_mutex);
   Request *find_cycle(Request *start) ATOLL_REQUIRES(graph_mutex);
   void expand(Request *request, std::vector<Request *> *stack) ATOLL_REQUIRES(graph_mutex);
@@ -199,8 +204,8 @@ struct LockTable::Impl {
   Deadlock::Member describe_member(const Request &request, const Request &blocker) const;
 };
 
-// Makes room in `notes` for one more note of a lock. Call it before the lock is granted: a granted lock that
-// its owner cannot note would never be released.
+// Makes room for one more element in `notes`, an owner's list of locks. Call before the lock is granted: a
+// granted lock that is not in its owner's list would never be released.
 template <typename T>
 void make_room(std::vector<T> *notes) {
   if (notes->size() == notes->capacity()) notes->reserve(std::max<size_t>(2 * notes->size(), 8));
@@ -212,7 +217,7 @@ inline size_t held_in_all(const LockOwner::State &owner) {
 
 inline bool compatible(LockMode a, LockMode b) { return a == LockMode::kShared && b == LockMode::kShared; }
 
-// Calls visit(owner) for each other owner with a range that has `key` in it. Requires: the slot's mutex.
+// Calls visit(owner) for each other owner with a range that contains `key`. Requires: the slot's mutex.
 template <typename Visit>
 void each_range_holder(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key,
                        const Visit &visit) {
@@ -237,8 +242,8 @@ void each_row_range_holder(const RangeSlot &slot, const Request &request, const 
   }
 }
 
-// Calls visit(owner) for each owner that `request` has to wait for: holders, then those in front of it.
-// Requires: the request's mutex. Of the queue, the front is visited last.
+// Calls visit(owner) for each owner that `request` has to wait for: first the holders, then the owners of
+// requests in front of it in the queue, the front last. Requires: the request's mutex.
 template <typename Visit>
 void each_blocker(const Request &request, const Visit &visit) {
   if (request.is_insert) return each_range_holder(*request.slot, request.owner, request.key, visit);
@@ -253,29 +258,31 @@ void each_blocker(const Request &request, const Visit &visit) {
   }
 }
 
-// lock_table.cc. All require the mutex of the lock's shard.
-void dequeue(Request *request);  // or of the slot
-void grant_waiters(Lock *lock);  // grants from the front what can be granted, and wakes
+// In lock_table.cc. All require the mutex of the lock's shard.
+void dequeue(Request *request);  // or the slot's mutex, if the request is queued in a slot
+void grant_waiters(Lock *lock);  // grants requests from the front of the queue while possible, and wakes
+                                 // their owners
 void remove_if_unused(Shard *shard, Lock *lock);
 void add_held(LockOwner::State *owner, Grant *grant);
 void remove_grant(Grant *grant);
 void trim_held(LockOwner::State *owner);
 
-// lock_list.cc. What is shown of a waiting request, but for the transactions that it waits for.
+// In lock_list.cc. Describes a waiting request, but does not say which transaction blocks it.
 LockInfo info_of(const Request &request, Clock::time_point now);
 
-// range_lock.cc. The owner's ranges in the index of `key`; nullptr: none. Both require the slot's mutex.
+// In range_lock.cc. All require the slot's mutex. find_hold() returns the owner's ranges in the index of
+// `key`, nullptr if it has none.
 RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key);
 RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key);
 bool has_blocker(const Request &request);
 void enqueue_in_slot(Request *request);
 void wake_waiting(const RangeSlot &slot);
 
-// row_range.cc. Require the slot's mutex.
+// In row_range.cc. Both require the slot's mutex.
 bool row_ranges_allow(const RangeSlot &slot, const Request &request);
 bool own_row_range_serves(const RangeSlot &slot, const Request &request);
 
-void wake(LockOwner::State *owner);  // any mutex but an owner's
+void wake(LockOwner::State *owner);  // the caller may hold any mutex except an owner's
 void await_no_pins(LockOwner::State *owner);
 
 }  // namespace atoll::txn

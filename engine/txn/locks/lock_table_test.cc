@@ -1,6 +1,6 @@
-// Goal:   locks are granted, queued, upgraded, taken back and broken up as lock_table.h promises.
-// Method: small scenes with named transactions; a waiter runs on a thread and is seen in list() before the
-//         scene goes on, so no scene depends on timing.
+// Goal:   locks are granted, queued, upgraded and released, and deadlocks are broken, as lock_table.h says.
+// Method: small scenes with named transactions. A waiter runs on a thread of its own; the scene goes on when
+//         list() shows the wait, so no scene depends on timing.
 
 #include "txn/locks/lock_table.h"
 
@@ -191,7 +191,7 @@ TEST_F(LockTableTest, WaitsOfTheMomentAreCountedAndTimed) {
 }
 
 TEST_F(LockTableTest, PreferredVictimGoesBeforeTheOneWithFewestLocks) {
-  // As in parallel replication, where of two transactions the later one must give way.
+  // As in parallel replication, where the later of two transactions must give way.
   table.set_victim_preference([&](void *user, void *) { return user == b.user() ? -1 : 1; });
   EXPECT_EQ(now(&a, "1", kX), Code::kOk);
   EXPECT_EQ(now(&b, "2", kX), Code::kOk);
@@ -212,7 +212,8 @@ TEST_F(LockTableTest, TwoUpgradesDeadlock) {
 }
 
 TEST_F(LockTableTest, CycleOverAQueuedRequest) {
-  // c waits behind b's request, not for a holder it conflicts with; then a waits for c.
+  // c waits because b's request is in front of it; c conflicts with no holder. Then a waits for c, which
+  // closes the cycle.
   EXPECT_EQ(now(&c, "other", kX), Code::kOk);
   EXPECT_EQ(now(&c, "more", kX), Code::kOk);
   EXPECT_EQ(now(&a, "k", kS), Code::kOk);
@@ -259,7 +260,8 @@ TEST_F(LockTableTest, MarkProtectsEarlierLocks) {
 }
 
 TEST_F(LockTableTest, LaggingUnlocksStayBounded) {
-  // A scan that keeps each row locked until it has the next one: order and marks survive the compaction.
+  // A scan keeps each row locked until it has locked the next one. compact_held() must keep the order of the
+  // locks and the mark.
   EXPECT_EQ(now(&a, "kept", kX), Code::kOk);
   table.mark(&a);
   for (int i = 0; i < 10000; ++i) {
@@ -278,7 +280,7 @@ TEST_F(LockTableTest, BeforeWaitNamesEachBlockerOnce) {
   std::vector<std::pair<LockOwner *, void *>> calls;
   table.set_before_wait([&](LockOwner *waiter, void *holder) {
     atoll::MutexLock guard(mutex);
-    (void)table.list();  // would hang if an internal lock were held
+    (void)table.list();  // this call would hang if an internal lock were held
     calls.emplace_back(waiter, holder);
   });
   EXPECT_EQ(now(&a, "k", kS), Code::kOk);
@@ -326,8 +328,8 @@ TEST_F(LockTableTest, BlockerThatAppearsDuringTheWaitIsReported) {
   EXPECT_EQ(now(&a, "k", kS), Code::kOk);
   EXPECT_EQ(now(&d, "k", kS), Code::kOk);
   auto writer = wait(&b, "k", kX);
-  auto reader = wait(&c, "k", kS);   // waits for b only
-  auto upgrade = wait(&a, "k", kX);  // now in front of c
+  auto reader = wait(&c, "k", kS);   // c waits for b only
+  auto upgrade = wait(&a, "k", kX);  // a is now in front of c in the queue
   const auto seen = [&] {
     atoll::MutexLock guard(mutex);
     return holders_of_c;

@@ -1,5 +1,5 @@
-// Waiting for a lock: of a row or, for an insert, of a range. One request waits on its thread's stack; the
-// thread that releases a lock grants the request and wakes its owner.
+// How a request waits for a row lock or, if it is an insert, for the release of ranges. The request lives on
+// the stack of the waiting thread. The thread that releases a lock grants the request and wakes its owner.
 
 #include <algorithm>
 #include <thread>
@@ -11,14 +11,14 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // keeps deadlines representable
+constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // so that a deadline does not overflow
 
-// Keeps owners from being destroyed while callbacks use them.
+// Keeps lock owners from being destroyed while callbacks use them.
 class PinnedOwners {
  public:
   PinnedOwners() = default;
   ~PinnedOwners() {
-    for (LockOwner::State *owner : all_) owner->pins.fetch_sub(1);  // it may be gone from here on
+    for (LockOwner::State *owner : all_) owner->pins.fetch_sub(1);  // the owner may be destroyed from here on
   }
   PinnedOwners(const PinnedOwners &) = delete;
   PinnedOwners &operator=(const PinnedOwners &) = delete;
@@ -36,7 +36,7 @@ class PinnedOwners {
 }  // namespace
 
 void wake(LockOwner::State *owner) {
-  // The owner is notified under the mutex, because it may be gone right after the mutex is released.
+  // Notify with the mutex held, because the owner may be destroyed right after the mutex is released.
   MutexLock guard(owner->wake_mutex);
   owner->woken = true;
   owner->wake.notify_one();
@@ -46,8 +46,9 @@ void await_no_pins(LockOwner::State *owner) {
   while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-// Enters the queue and breaks the cycles that this closes. Returns true if `request` has entered it and is to
-// leave it by end_wait(): to wait, or at once when `status` tells of a failure.
+// Queues `request` and breaks the cycles that it closes. Returns true if `request` is queued: the caller
+// waits, or does not wait if `status` is an error, and then calls end_wait(). Returns false if the lock is
+// granted (an insert: if no range blocks it any more), or if the owner was killed (`status`).
 bool LockTable::Impl::start_wait(Request *request, Status *status) {
   LockOwner::State *owner = request->owner;
   MutexLock graph(graph_mutex);
@@ -68,7 +69,7 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
   }
   owner->waiting = request;
   waits.fetch_add(1, std::memory_order_relaxed);
-  *status = guarded([&]() ATOLL_UNCHECKED_THREADS {  // with graph_mutex
+  *status = guarded([&]() ATOLL_UNCHECKED_THREADS {  // graph_mutex is held
     waiting_since.insert(request->since);
     (void)break_cycles(request);  // end_wait() tells whether the request itself was the victim
     return Status::Ok();
@@ -76,12 +77,13 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
   return true;
 }
 
-// Takes `request` out of its queue if it is still there. Returns how the wait ended; kWaiting: not granted.
+// Takes `request` out of its queue if it is still there. Returns how the wait ended; kWaiting: without a
+// grant.
 RequestState LockTable::Impl::end_wait(Request *request) {
   MutexLock graph(graph_mutex);
   request->owner->waiting = nullptr;
   if (const auto it = waiting_since.find(request->since); it != waiting_since.end()) waiting_since.erase(it);
-  // This also waits until a thread that is waking us does not use our State any more.
+  // This also waits for a thread that is waking this owner and still uses its State.
   MutexLock guard(mutex_of(*request));
   if (request->state == RequestState::kWaiting) {
     dequeue(request);

@@ -1,9 +1,10 @@
-// Range locks: the keys of an index that nobody else may insert, and the inserts that wait for their release.
+// Range locks: keys of an index that no other transaction may insert. Also the inserts that wait for their
+// release.
 //
 // A request for a range never waits. The caller's Narrow cuts the range off at the first uncommitted write of
-// another owner; the caller then waits for the row lock of that write and asks for the rest. Only inserts
-// wait here, and row locks that row ranges block (row_range.cc). So an insert that meets no range in its
-// index costs one atomic read, and a range costs one mutex.
+// another owner. The caller then waits for the row lock of that write, and asks for the remaining range. Only
+// inserts wait in this file, and requests for row locks that row ranges block (row_range.cc). So an insert
+// that meets no range in its index costs one atomic read, and a range costs one mutex.
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +41,7 @@ RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const
   return nullptr;
 }
 
-// Adds a hold to the slot and to the owner or, after an exception, to neither.
+// Adds a hold to the slot and to the owner. If it throws, neither of them has the hold.
 RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key) {
   auto made = std::make_unique<RangeHold>();
   RangeHold *hold = made.get();
@@ -86,13 +87,14 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   RangeSlot &slot = impl_->slot_of(key);
   MutexLock guard(slot.mutex);
   RangeHold *hold = find_hold(slot, state, key);
-  // The hold is made and counted before `narrow` runs: an insert whose write `narrow` does not see yet then
+  // The hold is made and counted before `narrow` runs. An insert whose write `narrow` does not see yet then
   // sees the count, and takes the slot's mutex.
   if (hold == nullptr) hold = make_hold(&slot, state, key);
   narrow(lower, upper);
   if (*lower >= *upper) return;
   hold->ranges.add(*lower, *upper);
-  // Inserts that wait already may have to wait for this owner too. They are woken to report it (BeforeWait).
+  // Inserts that wait already may now have to wait for this owner too. Wake them, so that they report it
+  // (BeforeWait).
   if (impl_->before_wait) wake_waiting(slot);
 }
 
@@ -117,8 +119,8 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
       MutexLock guard(slot.mutex);
       if (!has_blocker(request)) return write();
     }
-    // Others may lock ranges between the end of a wait and the next look: the timeout is for all waits
-    // together.
+    // Other owners may lock ranges between the end of a wait and the next look, so there may be several
+    // waits. The timeout limits all of them together.
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
     if (static_cast<uint64_t>(waited.count()) >= wait.timeout_ms) {
       return Status(Code::kLockTimeout, "the key is in a range that another transaction has locked");

@@ -1,6 +1,6 @@
-// Goal:   inserts wait for the ranges of others as lock_table.h promises (LOCK-2 to LOCK-4).
-// Method: small scenes with named owners; a waiter runs on a thread and is seen in list() before the scene
-//         goes on, so no scene depends on timing.
+// Goal:   inserts wait for the ranges of other owners as lock_table.h promises (LOCK-2 to LOCK-4).
+// Method: small scenes with named owners. A waiter runs on a thread of its own; the scene goes on when list()
+//         shows the wait, so no scene depends on timing.
 
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST_F(RangeLockTest, NarrowDecidesWhatIsLocked) {
 TEST_F(RangeLockTest, TwoRangesTwoInsertsAreADeadlock) {
   range(&a, "c", "f");
   range(&b, "d", "g");
-  auto first = waiting_insert(&a, "e");  // waits for b
+  auto first = waiting_insert(&a, "e");  // a waits for b
   EXPECT_EQ(insert(&b, "e", 60000), Code::kDeadlock) << "the request that closes the cycle";
   EXPECT_EQ(table.deadlocks(), 1u);
   const Deadlock deadlock = table.last_deadlock();
@@ -135,7 +135,7 @@ TEST_F(RangeLockTest, ARangeGrantedDuringTheWaitCountsToo) {
   ASSERT_TRUE(table.lock(&c, {kFamily, row}, LockMode::kExclusive, LockWait{0}, nullptr).ok());
   range(&a, "c", "f");
   auto insertion = waiting_insert(&c, "d");
-  range(&b, "c", "f");  // c waits for b too from here on
+  range(&b, "c", "f");  // from here on, c waits for b too
   bool waited = false;
   EXPECT_EQ(table.lock(&b, {kFamily, row}, LockMode::kShared, LockWait{60000}, &waited).code(),
             Code::kDeadlock);

@@ -1,8 +1,8 @@
-// Goal:   no entry that is committed into a locked range was written by another transaction (LOCK-4, TXN-3),
-//         at any moment of the writer: open, rolled back to a savepoint, committing, prepared, found at
-//         start.
-// Method: scenes with two transactions; then threads that read ranges with locks twice and insert at random,
-//         where a second read that differs from the first is a phantom. The seed is printed.
+// Goal:   no other transaction commits an entry into a locked range (LOCK-4, TXN-3), in whatever state the
+//         writer was when the range was locked: open, rolled back to a savepoint, committing, prepared, or
+//         found prepared at start.
+// Method: scenes with two transactions. Then threads insert at random, and threads read ranges twice with
+//         locks: an entry that only the second read finds is a phantom. The seed is printed.
 
 #include <gtest/gtest.h>
 
@@ -138,7 +138,8 @@ TEST_F(RangeTest, AWriterFoundPreparedAtStartIsAnObstacle) {
   EXPECT_TRUE(lock(reader.get(), "a", "z").entry.empty());
 }
 
-// Reads [from, to) with locks as the handler does: protects, waits for obstacles, then looks.
+// Reads [from, to) with locks in the steps of the handler: locks the range, waits for the uncommitted writes
+// of others in it, then scans it.
 class LockingReader {
  public:
   LockingReader(Manager *manager, lsm::Family *family) : manager_(manager), family_(family) {}
@@ -229,7 +230,7 @@ class PhantomHunt {
       const std::string lower = key(from), upper = key(from + 1 + random() % 12);
       std::vector<std::string> first, second;
       Status status = reader.read(transaction.get(), lower, upper, &first);
-      // Rows found are locked, as the handler locks them, so that they cannot go either.
+      // Lock the rows found, as the handler does, so that no other transaction can delete them.
       for (size_t i = 0; i < first.size() && status.ok(); ++i) {
         status = manager_->locks()->lock(transaction->lock_owner(), {family_->id(), first[i]},
                                          LockMode::kShared, kLong, nullptr);

@@ -1,14 +1,14 @@
-// Row ranges: what the row locks of an owner with very many of them become.
+// Row ranges: they replace the row locks of an owner that has very many.
 //
-// Each row lock goes into KeyRanges as the range of its one key. The ranges of successive numbers touch and
-// become one; beyond a limit KeyRanges joins neighbours over the keys between them. Row locks that come in
-// the order of the index, as those of a scan or of a load do, thus become ranges with few other keys in them;
-// row locks all over an index become a lock on nearly all of it.
+// Each row lock goes into KeyRanges as a range of one key. The ranges of successive numbers touch, so
+// KeyRanges stores them as one. Beyond a limit, KeyRanges joins neighbours together with the keys between
+// them. So row locks that come in the order of the index, as in a scan or a load, become ranges with few
+// other keys in them. Row locks all over an index become a lock on nearly the whole index.
 //
 // Why this locks no less than before (LOCK-5): a key whose row lock was exchanged is in a row range, and
-// every request for that key looks there (LOCKTAB-5). Why it may reach over keys that others have locked: the
-// owner relies on a row range only where the key has no row lock at all (grant_after_look), and waits for
-// that row lock otherwise.
+// every request for that key looks at the row ranges (LOCKTAB-5). Why a row range may include keys that other
+// owners have locked: the owner relies on its row range only where the key has no row lock at all
+// (grant_after_look). Otherwise the owner waits for that row lock.
 
 #include <algorithm>
 #include <iterator>
@@ -23,7 +23,7 @@ namespace {
 // How many row locks are exchanged before the slot's mutex is released: about 0.5 ms.
 constexpr size_t kExchangedAtOnce = 1000;
 
-// Sets *end so that [key, *end) holds `key` and, besides it, only longer keys that begin with `key`. No index
+// Sets *end so that [key, *end) contains `key` and otherwise only longer keys that begin with `key`. No index
 // has such longer keys.
 void set_range_end(std::string_view key, std::string *end) {
   end->assign(key);
@@ -69,7 +69,8 @@ void LockTable::Impl::exchange_row_locks(LockOwner::State *owner) {
   trim_held(owner);
 }
 
-// Exchanges row locks of one index. Returns where to go on.
+// Exchanges row locks of one index, from sorted[from] on. Returns the place in `sorted` where the next call
+// goes on.
 size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted,
                                       size_t from) {
   const LockKey first{sorted[from]->lock->family_id, sorted[from]->lock->key()};
@@ -98,8 +99,8 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     remove_grant(grant);
     remove_if_unused(&shard, lock);
   }
-  // A request that waits for other row ranges may now have to wait for this owner too. It is woken, so that
-  // it calls BeforeWait for it.
+  // A request that waits for other row ranges may now have to wait for this owner too. Wake it, so that it
+  // calls BeforeWait for this owner.
   if (before_wait) wake_waiting(slot);
   return at;
 }

@@ -1,6 +1,7 @@
-// Goal:   an owner with very many row locks holds few structures, and what it locked stays locked (LOCK-5).
-// Method: one table, a low limit; small scenes with waiters, readers and keys that others hold. The random
-//         scenes are in lock_stress_test.cc.
+// Goal:   an owner with very many row locks holds few entries in the lock table, and every row that it locked
+//         stays locked (LOCK-5).
+// Method: one table, a low limit; small scenes with waiters, readers and keys that other owners hold. The
+//         random scenes are in lock_stress_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -91,8 +92,9 @@ TEST_F(RowRangeTest, ARowWithWaitersKeepsItsLock) {
   EXPECT_EQ(late.get(), Code::kOk);
 }
 
-// Found by the random test of an earlier attempt: a writer that had looked at ranges entered the queue of a
-// reader's lock after another reader had exchanged its own, and the first reader's end let it in.
+// An error of an earlier version that a random test found: a writer looked at the row ranges. Then one reader
+// exchanged its row lock, and the writer entered the queue of another reader's row lock. When that other
+// reader released its lock, the writer got the row, although the first reader's row range still locked it.
 TEST_F(RowRangeTest, AWriterBehindAReaderWaitsForTheRangeOfAnotherReader) {
   table.set_row_locks_max(2);
   ASSERT_EQ(lock(&b, 1, kS), Code::kOk);

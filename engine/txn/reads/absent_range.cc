@@ -10,7 +10,8 @@ namespace atoll::txn {
 
 namespace {
 
-// How many deleted entries a search may pass. Where there are more of them, a lookup is cheaper.
+// How many deleted entries a search may pass. If there are more, the search gives up, and a lookup is
+// cheaper.
 constexpr uint64_t kHiddenEntriesMax = 64;
 
 }  // namespace
@@ -20,7 +21,7 @@ Status TransactionImpl::find_locked(lsm::Family *family, std::string_view key, s
   rocksdb::PinnableSlice value;
   const uint64_t ended = commits_seen(family);
   const bool is_absent = range->contains(key, ended);
-  // For temporary tables, the ends of transactions are not counted.
+  // Temporary tables are always looked up, because FamilyActivity does not count their transactions.
   if (!is_absent && (family->side() == lsm::Side::kTemp || !range->is_search_due()))
     return get(family, key, ReadAt::kLatest, &value);
   if (writes_ != nullptr) {
@@ -31,7 +32,7 @@ Status TransactionImpl::find_locked(lsm::Family *family, std::string_view key, s
   return is_absent ? not_found() : search_absent(family, key, end, ended, range);
 }
 
-// Looks for `key`, and on to the next one.
+// Searches for `key`. If no row has it, remembers in `range` that no row lies between `key` and the next key.
 Status TransactionImpl::search_absent(lsm::Family *family, std::string_view key, std::string_view end,
                                       uint64_t ended, AbsentRange *range) {
   if (family->handle() == nullptr) return dropped_family();

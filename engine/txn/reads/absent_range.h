@@ -1,13 +1,13 @@
-// Remembers a range of keys that no committed row has, while a transaction inserts many rows.
+// While a transaction inserts many rows, remembers a range of keys that no committed row has.
 //
-// Rows often come in the order of their keys, and no rows of others lie between them. Then one search tells
-// of all these keys what a lookup tells of one. Searches begin when a transaction inserts many rows, and
-// become rare where they do not pay.
+// Rows often come in the order of their keys, and no rows of other transactions lie between them. Then one
+// search shows that all these keys are free, where a lookup shows it for one key. Searches begin when a
+// transaction inserts many rows, and become rare where they do not pay.
 //
-// Why an answer stays right: a transaction that commits a new key has locked the key. FamilyActivity::ended
-// counts this transaction after its commit is visible and before it releases its locks. So if a transaction
-// has locked a key, and the count is the same as before the search, then the search has seen every committed
-// row with that key.
+// Why a remembered answer stays right: a transaction that commits a new key has locked the key.
+// FamilyActivity::ended counts this transaction after its commit is visible and before it releases its locks.
+// So if a transaction has locked a key, and the count is the same as before the search, then the search has
+// seen every committed row with that key.
 // Tests: absent_range_test.cc.
 #pragma once
 
@@ -30,7 +30,8 @@ class AbsentRange {
     ++rows_served_;
     return true;
   }
-  // Call it for a key for which contains() was false. True: search from this key on instead of looking it up.
+  // Call for a key for which contains() was false. True: search from this key on, instead of looking the key
+  // up.
   bool is_search_due() {
     if (std::exchange(is_used_, false)) {
       pause_ = rows_served_ < kRowsMin ? std::clamp(pause_ * 2, kRowsMin, kPauseMax) : 0;
@@ -40,7 +41,8 @@ class AbsentRange {
     --lookups_left_;
     return false;
   }
-  // The outcome of a search: nothing in [lower, upper). `ended` was read before it.
+  // Stores the result of a search: no committed row has a key in [lower, upper). Requires: `ended` was read
+  // before the search.
   void set(std::string_view lower, std::string_view upper, uint64_t ended) {
     lower_ = lower;
     upper_ = upper;
@@ -50,8 +52,8 @@ class AbsentRange {
   }
 
  private:
-  // A search costs as much as some lookups. If its range has served fewer rows, the next search waits, longer
-  // each time.
+  // A search costs as much as some lookups. If the range of the last search has served fewer rows than
+  // kRowsMin, the next search comes only after `pause_` lookups. The pause doubles each time.
   static constexpr uint32_t kRowsMin = 8;
   static constexpr uint32_t kPauseMax = 4096;
 

@@ -1,7 +1,7 @@
-// Goal:   find_locked() says of each key what get() says, whatever others commit meanwhile, and looks up few
-//         of many new keys in a row (TXN-1, TXN-3).
-// Method: counts of lookups and searches; scenes with a second transaction; threads that insert at random
-//         under locks, where a key that two of them have inserted is an error. The seed is printed.
+// Goal:   find_locked() finds the same as get() for each key, whatever other transactions commit meanwhile.
+//         When many new keys follow each other, find_locked() looks up only a few (TXN-1, TXN-3).
+// Method: counts of lookups and searches; scenes with a second transaction. Then threads insert at random
+//         under locks, and a key that two of them have inserted is an error. The seed is printed.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class AbsentRangeTest : public ::testing::Test {
                                                  LockMode::kExclusive, kLong, nullptr);
     return locked.ok() ? transaction->find_locked(family, key, kEnd, range) : locked;
   }
-  // Inserts a key unless it is there.
+  // Inserts a key if no row has it. Returns whether it has inserted the key.
   bool insert(Transaction *transaction, uint32_t number, AbsentRange *range) {
     const std::string key = key_of(number);
     const Status found = lock_and_find(transaction, key, range);

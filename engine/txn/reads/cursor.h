@@ -1,10 +1,10 @@
 // A cursor over the entries of one family between two bounds, with the transaction's own writes merged in.
 //
-// The bounds may be changed before each search: reads of many ranges need one iterator of RocksDB. RocksDB
-// looks at them for every entry, tombstones included, so that a read never costs what lies behind its range.
+// The bounds may change before each search, so one iterator of RocksDB can read many ranges. RocksDB compares
+// every entry with the bounds, tombstones included, so a read never passes entries behind its range.
 //
-// What the optimizer's estimate has read may be remembered: reading a small range then costs no search, and
-// reading a larger one goes on where the estimate has stopped.
+// The cursor can remember entries that the optimizer's estimate has read. Reading a small range then costs no
+// search, and reading a larger range continues where the estimate stopped.
 #pragma once
 
 #include <rocksdb/iterator.h>
@@ -23,9 +23,9 @@
 
 namespace atoll::txn {
 
-// What RocksDB's read options point to.
+// The bounds of a cursor. RocksDB's read options point to them.
 struct CursorBounds {
-  std::string lower, upper;  // empty: none
+  std::string lower, upper;  // empty: no bound
   rocksdb::Slice lower_slice, upper_slice;
 
   void set(std::string_view new_lower, std::string_view new_upper) {
@@ -36,7 +36,8 @@ struct CursorBounds {
   }
 };
 
-// Entries of a range that ends before `upper`, in order: all of them, or the first ones.
+// The entries of a range that ends before `upper`, in key order: all entries (is_whole), or only the first
+// ones.
 struct RememberedRange {
   std::string upper;
   EntryList entries;
@@ -46,29 +47,30 @@ struct RememberedRange {
 class Cursor final : public rocksdb::Iterator {
  public:
   static constexpr size_t kRememberedEntriesMax = 16;
-  static constexpr size_t kRememberedBytesMax = 16 << 10;  // of one range
+  static constexpr size_t kRememberedBytesMax = 16 << 10;  // of the entries of one range
   static constexpr size_t kRememberedRangesMax = 256;
 
-  // `entries` is bounded by `bounds`, which it may point into.
+  // `entries` stays within `bounds`, and may point into it.
   Cursor(std::unique_ptr<CursorBounds> bounds, std::unique_ptr<rocksdb::Iterator> entries,
          bool has_own_writes)
       : bounds_(std::move(bounds)), entries_(std::move(entries)), has_own_writes_(has_own_writes) {
     count_work(WorkKind::kCursorsOpened);
   }
 
-  // Shows what is committed by now, as a new cursor of ReadAt::kLatest would; false: a new one is needed. A
-  // search must follow. Requires: no own writes.
+  // Makes the cursor show what is committed by now, as a new cursor with ReadAt::kLatest would. False: the
+  // caller needs a new cursor. A search must follow. Requires: no own writes.
   bool refresh() {
     ranges_.clear();
     leave_range();
     return !has_own_writes_ && entries_->Refresh().ok();
   }
 
-  // A cursor with own writes must be gone before the transaction rolls back to a savepoint.
+  // Whether the transaction's own writes are merged in. Such a cursor must be destroyed before the
+  // transaction rolls back to a savepoint.
   bool has_own_writes() const { return has_own_writes_; }
 
-  // Shows only entries of [lower, upper), from the next search on, which must be the next call. Requires: the
-  // cursor was opened with both bounds, and the new ones lie within those.
+  // From the next search on, shows only entries of [lower, upper). The next call must be a search. Requires:
+  // the cursor was opened with both bounds, and the new bounds lie within them.
   void set_bounds(std::string_view lower, std::string_view upper) {
     if (lower != bounds_->lower || upper != bounds_->upper) under_ = nullptr;
     bounds_->set(lower, upper);
@@ -76,9 +78,9 @@ class Cursor final : public rocksdb::Iterator {
   }
 
   // From the next set_bounds() with exactly these bounds on, the cursor answers searches from `range`. If
-  // `range` is only a start (the first entries of the range), a read that comes to the last remembered entry
-  // goes on in RocksDB, without a search if RocksDB's iterator still stands on that entry. Requires: `range`
-  // is whole or not empty.
+  // `range` holds only the first entries of the range (a start), a read that comes to the last remembered
+  // entry goes on in RocksDB. This costs no search if RocksDB's iterator still stands on that entry.
+  // Requires: `range` is whole or not empty.
   void remember(std::string lower, RememberedRange range) {
     if (is_mutant(Mutant::remembered)) return;
     if (ranges_.size() >= kRememberedRangesMax && !ranges_.contains(lower)) return;
@@ -136,14 +138,15 @@ class Cursor final : public rocksdb::Iterator {
     count_work(WorkKind::kCursorSeeks);
     move(seek);
   }
-  // Moves the iterator below.
+  // Moves RocksDB's iterator, which then leaves the last entry of a remembered start.
   template <typename Move>
   void move(const Move &step) {
     under_ = nullptr;
     step();
   }
-  // Moves to a place in the remembered range. The place before the first entry wraps around to one behind the
-  // last, which is invalid too. On the last entry of a start, RocksDB's iterator takes over.
+  // Moves to a place in the remembered range. The place before the first entry wraps around to a number that
+  // is invalid, like the place behind the last entry. On the last entry of a start, RocksDB's iterator takes
+  // over.
   void stand(size_t place) {
     place_ = place;
     if (range_->is_whole || place + 1 != range_->entries.size()) return;
@@ -151,7 +154,7 @@ class Cursor final : public rocksdb::Iterator {
     leave_range();
   }
   void leave_range() { range_ = under_ = nullptr; }
-  // A backward search cannot use a start.
+  // Leaves a range of which only the start is remembered, because a backward search cannot use it.
   void leave_start() {
     if (range_ != nullptr && !range_->is_whole) leave_range();
   }
@@ -163,12 +166,13 @@ class Cursor final : public rocksdb::Iterator {
     return found != ranges_.end() && found->second.upper == bounds_->upper ? &found->second : nullptr;
   }
 
-  const std::unique_ptr<CursorBounds> bounds_;  // lives longer than entries_
+  const std::unique_ptr<CursorBounds> bounds_;  // must outlive entries_
   const std::unique_ptr<rocksdb::Iterator> entries_;
   const bool has_own_writes_;
-  std::map<std::string, RememberedRange> ranges_;  // by their lower ends
-  const RememberedRange *range_ = nullptr;         // the one the bounds are of; nullptr: none
-  const RememberedRange *under_ = nullptr;         // the start on whose last entry `entries_` stands
+  std::map<std::string, RememberedRange> ranges_;  // by their lower bounds
+  const RememberedRange *range_ = nullptr;         // the remembered range of the bounds; nullptr: none
+  const RememberedRange *under_ = nullptr;         // the remembered start on whose last entry `entries_`
+                                                   // stands
   size_t place_ = 0;                               // in range_
 };
 

@@ -1,7 +1,7 @@
-// Goal:   a cursor never shows or passes what lies outside of its bounds, whatever bounds it had before, and
-//         shows a remembered range as RocksDB would.
-// Method: scenes that count the work; then random bounds, own writes and moves against a sorted map. The seed
-//         is printed.
+// Goal:   a cursor never shows or passes entries outside of its bounds, whatever bounds it had before, and
+//         shows a remembered range as RocksDB would show it.
+// Method: scenes that count the work. Then random bounds, own writes and moves, compared with a sorted map.
+//         The seed is printed.
 #include "txn/reads/cursor.h"
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST_F(CursorTest, ARememberedRangeIsReadWithoutASearch) {
   cursor->Seek("x");
   EXPECT_FALSE(cursor->Valid());
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 0);
-  cursor->set_bounds("b", "e");  // another end: not the one remembered
+  cursor->set_bounds("b", "e");  // another upper bound than the remembered range has
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcd");
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 1);
 }
@@ -153,7 +153,7 @@ TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
   cursor->set_bounds("b", "f");
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 0);
-  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");  // once
+  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");  // the start saves the search only once
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 1);
 
   remember();
@@ -171,18 +171,19 @@ TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 0);
   remember();
   cursor->set_bounds("b", "f");
-  EXPECT_EQ(keys_forward(cursor.get(), "d"), "de");  // behind what is remembered
+  EXPECT_EQ(keys_forward(cursor.get(), "d"), "de");  // a search behind the remembered entries
   remember();
   cursor->set_bounds("b", "e");
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcd");
   remember();
-  cursor->SeekToLast();  // by the estimate itself
+  cursor->SeekToLast();  // the estimate itself moves RocksDB's iterator
   cursor->set_bounds("b", "f");
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 2);
 }
 
-// A queue's head: the estimate has passed its tombstones, and the read of one row need not pass them again.
+// As at the head of a queue: the estimate has passed the tombstones there, so the read of one row need not
+// pass them again.
 TEST_F(CursorTest, ARememberedStartSparesTheSearchThoughTheCursorHasMoved) {
   commit({{"b", "1"}, {"c", "2"}, {"d", "3"}, {"x", "4"}});
   const auto reader = manager->begin(nullptr);

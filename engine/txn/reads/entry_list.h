@@ -1,4 +1,4 @@
-// Copies of entries in one piece of memory.
+// A list of entries, whose keys and values are copied into one piece of memory.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace atoll::txn {
 
-// Entries in the order in which they were appended. Two strings for each entry would cost more than reading
-// it.
+// The entries stand in the order in which they were appended. Their bytes share one string, because two
+// strings for each entry would cost more than reading the entry.
 class EntryList {
  public:
   bool empty() const { return places_.empty(); }
-  size_t size() const { return places_.size(); }  // entries
+  size_t size() const { return places_.size(); }  // number of entries
   size_t bytes() const { return bytes_.size(); }  // of all keys and values
   std::string_view key(size_t i) const { return part(start(i), places_[i].key_end); }
   std::string_view value(size_t i) const { return part(places_[i].key_end, places_[i].value_end); }

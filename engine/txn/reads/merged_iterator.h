@@ -1,5 +1,5 @@
-// A RocksDB iterator with a transaction's own writes merged in. Both sides are kept within the same
-// bounds, in both directions; own removals hide rows of the database.
+// A RocksDB iterator with a transaction's own writes merged in. Both sides, the database and the own writes,
+// stay within the same bounds in both directions. Own removals hide rows of the database.
 #pragma once
 
 #include <rocksdb/iterator.h>
@@ -13,7 +13,8 @@ namespace atoll::txn {
 
 class MergedIterator final : public rocksdb::Iterator {
  public:
-  // `base` is bounded by `bounds` already, which live longer and may change before a search.
+  // `base` stays within `bounds` by itself. `bounds` must outlive this object, and may change before each
+  // search.
   MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, const CursorBounds *bounds);
 
   bool Valid() const override { return current_ != Current::kNone; }
@@ -30,13 +31,13 @@ class MergedIterator final : public rocksdb::Iterator {
  private:
   enum class Current : uint8_t { kNone, kBase, kOwn };
 
-  bool own_valid() const;  // and within the bounds
+  bool own_valid() const;  // true: `own_` stands on a write within the bounds
   std::string_view base_key() const;
   void step_base();
   void step_own();
   void settle();
-  void turn_forward();   // both sides behind the current key
-  void turn_backward();  // both sides in front of it
+  void turn_forward();   // moves both sides behind the current key
+  void turn_backward();  // moves both sides in front of the current key
 
   std::unique_ptr<rocksdb::Iterator> base_;
   OwnCursor own_;

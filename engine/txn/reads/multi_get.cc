@@ -1,8 +1,10 @@
-// TransactionImpl::multi_get: own writes first, then the database, a cold batch by several threads.
+// TransactionImpl::multi_get: looks for the keys in the own writes first, then in the database. Several
+// threads read a cold batch, one whose blocks are not in memory.
 //
-// Whether a batch is cold shows in the time that its first keys take: a warm batch pays for no thread, a
-// cold one waits for several files at a time. Asking RocksDB for what memory has (kBlockCacheTier) would be
-// the natural probe, but its MultiGet answers OK with an empty value for a key whose block is not there.
+// The time that the first keys take shows whether a batch is cold. A warm batch is not worth a thread; for a
+// cold batch, several threads wait for several files at the same time. It would be natural to ask RocksDB
+// what is in memory (kBlockCacheTier). But its MultiGet then answers OK with an empty value for a key whose
+// block is not there.
 
 #include <algorithm>
 #include <atomic>
@@ -15,13 +17,14 @@ namespace atoll::txn {
 namespace {
 
 constexpr size_t kProbeKeys = 8;
-// RocksDB waits for this many keys of a MultiGet before it starts on the next ones
+// RocksDB waits for this many keys of a MultiGet before it starts on the next keys
 // (MultiGetContext::MAX_BATCH_SIZE).
 constexpr size_t kPieceKeys = 32;
 constexpr std::chrono::microseconds kWarmKeysMax(
-    300);  // for the probe; one read of a disk or bucket is longer
+    300);  // for the first kProbeKeys keys; one read of a disk or bucket takes longer
 
-// Keys in ascending order, with what was read for each. Threads may read different keys at a time.
+// Keys in ascending order, with the value and the status read for each key. Threads may read different keys
+// at the same time.
 class SortedRead {
  public:
   std::vector<rocksdb::Slice> keys;
@@ -31,7 +34,8 @@ class SortedRead {
   SortedRead(const lsm::Family *family, const rocksdb::ReadOptions &options, size_t count)
       : keys(count), values(count), statuses(count), family_(family), options_(options) {}
 
-  // Keys for whose values there is no room any more get the status Aborted.
+  // Reads `count` keys from keys[from] on. When there is no room for more values (kMultiGetBytesMax), the
+  // remaining keys get the status Aborted.
   void read(size_t from, size_t count) {
     const int64_t room = room_bytes_.load(std::memory_order_relaxed);
     if (room <= 0) return leave_out(from, count);
@@ -45,8 +49,8 @@ class SortedRead {
     std::fill_n(statuses.begin() + static_cast<ptrdiff_t>(from), count, rocksdb::Status::Aborted());
   }
 
-  // How many more keys there is room for, if their values are like those of the first `count`. RocksDB reads
-  // the blocks of 32 keys before it looks at its limit.
+  // How many more values there is room for, if they are as long as the first `count` values. The caller
+  // leaves out all further keys, because RocksDB reads the blocks of 32 keys before it looks at its limit.
   size_t keys_that_fit(size_t count) const {
     const size_t bytes = value_bytes(0, count);
     const auto room = static_cast<size_t>(std::max<int64_t>(0, room_bytes_.load(std::memory_order_relaxed)));
@@ -88,10 +92,10 @@ void read_all(ReadPool *pool, SortedRead *read) {
 std::vector<size_t> TransactionImpl::multi_get(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
                                                ReadAt at, std::vector<rocksdb::PinnableSlice> *values,
                                                std::vector<Status> *statuses) {
-  // Not resize(): old contents must go, and a PinnableSlice in use must not be read into.
+  // Not resize(): the old contents must go, and RocksDB must not read into a PinnableSlice that is in use.
   *values = std::vector<rocksdb::PinnableSlice>(keys.size());
   statuses->assign(keys.size(), Status::Ok());
-  if (keys.size() == 1) {  // RocksDB sets up far more for a MultiGet than for a Get
+  if (keys.size() == 1) {  // RocksDB prepares far more for a MultiGet than for a Get
     statuses->front() = get(family, keys.front().ToStringView(), at, &values->front());
     return {};
   }

@@ -31,8 +31,8 @@ Status OwnCursor::status() const {
   return Status::Ok();
 }
 
-// Chooses the source whose key comes first in the direction of the scan; of several with the same key, the
-// newest.
+// Makes the source current whose key comes first in the direction of the scan. If several sources have that
+// key, takes the newest.
 void OwnCursor::settle(bool forward) {
   current_ = valid_at(kMemory) ? kMemory : kNone;
   for (size_t source = 1; source < sources(); ++source) {

@@ -1,5 +1,6 @@
-// Moves over all own writes of one family, those in memory and those on disk, as they were when it was opened
-// (WRITE-3). Of several writes of a key, the newest is shown; removals are shown too.
+// A cursor over all own writes of a transaction in one family, those in memory and those in spilled files, as
+// they were when the cursor was opened (WRITE-3). If a key was written several times, shows the newest write.
+// Shows removals, too.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,12 @@
 
 namespace atoll::txn {
 
-// After seek() and to_first() only next() may follow, after the other seeks only prev().
+// After seek() and to_first(), only next() may follow. After seek_last(), seek_before() and to_last(), only
+// prev().
 class OwnCursor {
  public:
-  // `writes` of `set`; both nullptr: nothing in memory. `runs` may be nullptr; those without a key in the
-  // bounds of the scan are left out.
+  // `writes` belongs to `set`; both are nullptr if no writes are in memory. `runs` may be nullptr. The cursor
+  // leaves out runs that have no key within `bounds`.
   OwnCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes, std::shared_ptr<const Runs> runs,
             const lsm::Family *family, const ScanOptions &bounds);
 
@@ -29,7 +31,7 @@ class OwnCursor {
   bool removed() const {
     return current_ == kMemory ? memory_->write().removed : runs_[current_ - 1]->removed();
   }
-  // Errors of files: the cursor is not valid then.
+  // Errors: those of reading the files. After an error the cursor is not valid.
   Status status() const;
 
   void seek(std::string_view key);         // the first >= key
@@ -41,7 +43,7 @@ class OwnCursor {
   void prev() { step(false); }
 
  private:
-  static constexpr size_t kMemory = 0;  // else: place in runs_ plus 1
+  static constexpr size_t kMemory = 0;  // source number i > 0: runs_[i - 1]
   static constexpr size_t kNone = SIZE_MAX;
 
   size_t sources() const { return runs_.size() + 1; }
@@ -56,7 +58,7 @@ class OwnCursor {
   void move_all(const Move &move, bool forward);
 
   std::optional<WriteCursor> memory_;
-  std::shared_ptr<const Runs> kept_;                       // the cursors' files
+  std::shared_ptr<const Runs> kept_;                       // keeps the files of runs_
   std::vector<std::unique_ptr<lsm::RunFileCursor>> runs_;  // the newest first
   size_t current_ = kNone;
 };

@@ -13,11 +13,11 @@ struct ReadPool::Job {
   Mutex mutex;
   Condition all_done;
   const std::function<void(size_t)> *piece =
-      nullptr;  // set before others see the job, valid while pieces are left
+      nullptr;  // set before other threads see the job, valid while pieces are left
   size_t next ATOLL_GUARDED_BY(mutex) = 0;
   size_t done ATOLL_GUARDED_BY(mutex) = 0;
   size_t count = 0;
-  Work helped ATOLL_GUARDED_BY(mutex);  // what its pieces have cost
+  Work helped ATOLL_GUARDED_BY(mutex);  // the counted work of the pieces
 };
 
 ReadPool::~ReadPool() {

@@ -1,8 +1,9 @@
-// A few threads that help with large MultiGets. With a bucket behind, the time of a read is waiting, and
-// RocksDB waits for one file after the other.
+// A few threads that help with large MultiGets. A read from the bucket spends its time on waiting, and
+// RocksDB waits for one file after the other. With several threads, several files are waited for at the same
+// time.
 //
-// THREADS: run() from any thread; the threads start with the first run(); the next run() tries again to start
-// a thread that the process did not get.
+// THREADS: run() may be called on any thread. The first run() starts the threads. If the process could not
+// get a thread, the next run() tries again to start it.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ class ReadPool {
   ReadPool(const ReadPool &) = delete;
   ReadPool &operator=(const ReadPool &) = delete;
 
-  // Calls piece(0) to piece(count - 1), spread over the caller and the pool's threads. Returns when all
-  // have returned. The caller alone gets them done if all threads are busy.
+  // Calls piece(0) to piece(count - 1) on the calling thread and the pool's threads. Returns when all calls
+  // have returned. If all threads are busy, the calling thread makes all calls itself.
   void run(size_t count, const std::function<void(size_t)> &piece);
 
  private:
@@ -37,7 +38,8 @@ class ReadPool {
 
   Mutex mutex_;
   Condition wake_;
-  std::deque<std::shared_ptr<Job>> queue_ ATOLL_GUARDED_BY(mutex_);  // one entry per helper wanted
+  std::deque<std::shared_ptr<Job>> queue_ ATOLL_GUARDED_BY(mutex_);  // one entry for each helper that is
+                                                                     // wanted
   std::vector<std::thread> threads_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
 };

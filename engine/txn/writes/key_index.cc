@@ -11,7 +11,7 @@ namespace atoll::txn {
 KeyIndex::Start::Start(std::string_view key)
     : high(load_be_start(key)), low(key.size() > 8 ? load_be_start(key.substr(8)) : 0) {}
 
-// Whether the slot's key < key, or <= with `or_equal`.
+// Whether the key in `slot` is less than `key` or, if `or_equal` is true, equal to it.
 template <bool or_equal>
 bool KeyIndex::is_before(const Slot &slot, const Start &start, std::string_view key) {
   if (slot.start != start) return slot.start < start;
@@ -19,7 +19,7 @@ bool KeyIndex::is_before(const Slot &slot, const Start &start, std::string_view 
   return or_equal ? order <= 0 : order < 0;
 }
 
-// The first slot that is not before the key.
+// Returns the first slot with a key >= `key` or, if `or_equal` is true, with a key > `key`.
 template <bool or_equal>
 KeyIndex::Iterator KeyIndex::bound(std::string_view key) const {
   const Start start(key);
@@ -34,7 +34,7 @@ KeyIndex::Iterator KeyIndex::bound(std::string_view key) const {
   return settled(number, static_cast<size_t>(slot - slots.begin()));
 }
 
-// Behind the last slot of a leaf comes the first of the next.
+// Turns the place behind the last slot of a leaf into the first slot of the next leaf.
 KeyIndex::Iterator KeyIndex::settled(size_t leaf, size_t slot) const {
   if (leaf < leaves_.size() && slot == leaves_[leaf].slots.size()) return {this, leaf + 1, 0};
   return {this, leaf, slot};
@@ -52,7 +52,8 @@ OwnKey *KeyIndex::find(std::string_view key) const {
 
 std::pair<size_t, size_t> KeyIndex::split(size_t leaf, size_t slot) {
   std::vector<Slot> &full = leaves_[leaf].slots;
-  // Keys that come in order leave full leaves behind them, also in front of others.
+  // Split at the insertion if keys come in order: then they leave full leaves behind, even when other keys
+  // follow.
   const bool in_order = slot == leaves_[leaf].last_slot + 1;
   const size_t kept = in_order ? std::min(slot, full.size() - 1) : full.size() / 2;
   Leaf next;
@@ -70,7 +71,7 @@ void KeyIndex::insert(Iterator before, OwnKey *entry) {
   size_t leaf = before.leaf_;
   size_t slot = before.slot_;
   if (leaves_.empty()) leaves_.emplace_back();
-  if (slot == 0 && leaf > 0) slot = leaves_[--leaf].slots.size();  // rather at the end of a leaf
+  if (slot == 0 && leaf > 0) slot = leaves_[--leaf].slots.size();  // prefer the end of the previous leaf
   if (leaves_[leaf].slots.size() == kSlotsMax) std::tie(leaf, slot) = split(leaf, slot);
   std::vector<Slot> &slots = leaves_[leaf].slots;
   const size_t capacity = slots.capacity();

@@ -1,13 +1,14 @@
-// The keys that a transaction has written to one family, in order: leaves of sorted slots under one sorted
-// list of leaves.
+// The keys that a transaction has written to one family, in order: one sorted list of leaves, each of which
+// has sorted slots.
 //
-// A search in a tree with one node per key waits for memory at each level: 20 levels and more at a million
-// keys in random order. Here the first bytes of keys stand beside each other in the slots, so a search reads
-// only some cache lines. The leaves are in one list, not in a tree: even at ten million keys, which fill
-// gigabytes, an insertion that moves the end of the list takes less than a microsecond for it.
+// A search in a tree with one node per key waits for memory at each level, which is 20 times and more for a
+// million keys in random order. Here the first bytes of the keys stand beside each other in the slots, so a
+// search reads only some cache lines. The leaves are in a list and not in a tree, although an insertion may
+// have to move the end of the list: even at ten million keys, which fill gigabytes, this takes less than a
+// microsecond.
 //
-// Entries stay where they are until they are erased; iterators are valid until the next insertion or erasure.
-// One thread at a time.
+// The memory of an entry does not move until the entry is erased. Iterators are valid until the next
+// insertion or erasure. One thread at a time.
 #pragma once
 
 #include <compare>
@@ -23,7 +24,8 @@ namespace atoll::txn {
 
 struct OwnWrite;
 
-// A key, and the newest version of it that was written; nullptr: none is left, as if the key were absent.
+// A key, and the newest version of it that was written. nullptr: no version is left, as if the key were
+// absent.
 struct OwnKey {
   std::string_view key;
   OwnWrite *newest = nullptr;
@@ -40,24 +42,24 @@ class KeyIndex {
   bool empty() const { return leaves_.empty(); }
   Iterator begin() const;
   Iterator end() const;
-  Iterator lower_bound(std::string_view key) const;  // the first >= key
-  Iterator upper_bound(std::string_view key) const;  // the first > key
+  Iterator lower_bound(std::string_view key) const;  // first entry >= key
+  Iterator upper_bound(std::string_view key) const;  // first entry > key
   // Returns the entry of `key`; nullptr: there is none.
   OwnKey *find(std::string_view key) const;
 
-  // Requires: `before` is lower_bound() of the entry's key, which is not there. The entry must outlive the
-  // index.
+  // Requires: the index does not contain the entry's key, and `before` is lower_bound() of that key. The
+  // entry must outlive the index.
   void insert(Iterator before, OwnKey *entry);
-  // Requires: the key is there.
+  // Requires: the index contains the key.
   void erase(std::string_view key);
 
-  // A number that changes with each insertion and erasure, that is, when iterators become invalid.
+  // A number that changes with each insertion and erasure, so whenever iterators become invalid.
   uint64_t version() const { return version_; }
   size_t memory_bytes() const { return leaves_.capacity() * sizeof(Leaf) + slots_bytes_; }
 
  private:
-  // The first 16 bytes of a key, filled up with zeros. Two keys whose starts differ compare as their starts
-  // do.
+  // The first 16 bytes of a key, filled up with zeros. If the starts of two keys differ, the keys compare
+  // like their starts.
   struct Start {
     explicit Start(std::string_view key);
     Start() = default;
@@ -69,11 +71,11 @@ class KeyIndex {
     Start start;
     OwnKey *entry = nullptr;
   };
-  static constexpr size_t kSlotsMax = 256;  // of a leaf: 6 KiB
+  static constexpr size_t kSlotsMax = 256;  // slots of a leaf; they take 6 KiB
   struct Leaf {
-    Slot first;  // that of `slots`
+    Slot first;  // a copy of the first one of `slots`
     std::vector<Slot> slots;
-    size_t last_slot = 0;  // of the last insertion
+    size_t last_slot = 0;  // place of the last insertion
   };
 
   template <bool or_equal>
@@ -81,10 +83,10 @@ class KeyIndex {
   template <bool or_equal>
   Iterator bound(std::string_view key) const;
   Iterator settled(size_t leaf, size_t slot) const;
-  // Makes room in a full leaf; returns the leaf and slot that its `slot` has become.
+  // Splits a full leaf into two. Returns the leaf and the slot to which its place `slot` has moved.
   std::pair<size_t, size_t> split(size_t leaf, size_t slot);
 
-  std::vector<Leaf> leaves_;  // none is empty
+  std::vector<Leaf> leaves_;  // no leaf is empty
   size_t slots_bytes_ = 0;
   uint64_t version_ = 0;
 };
@@ -103,7 +105,7 @@ class KeyIndex::Iterator {
   Iterator(const KeyIndex *index, size_t leaf, size_t slot) : index_(index), leaf_(leaf), slot_(slot) {}
 
   const KeyIndex *index_;
-  size_t leaf_;  // number of leaves: at the end
+  size_t leaf_;  // at end(): the number of leaves
   size_t slot_;
 };
 

@@ -1,6 +1,6 @@
-// Goal:   keys come back in order, whatever was inserted and erased in between.
-// Method: random insertions and erasures against a std::map, with keys that share their beginnings; seed
-//         printed.
+// Goal:   the index returns its keys in order, after any insertions and erasures.
+// Method: random insertions and erasures, compared with a std::map, with keys that share their first bytes.
+//         The seed is printed.
 #include "txn/writes/key_index.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ class KeyIndexTest : public testing::Test {
     ASSERT_EQ(index_.find(key) != nullptr, model_.contains(key));
   }
 
-  // Keys have 4 to 23 bytes, often with zeros at the end, and many agree in the first 16.
+  // Keys have 4 to 23 bytes, often with zeros at the end. Many have the same first 16 bytes.
   std::string random_key() {
     std::string key("\0\0\0\1", 4);
     if (random_() % 4 == 0) key += "twelve bytes";
@@ -76,7 +76,7 @@ class KeyIndexTest : public testing::Test {
 
 TEST_F(KeyIndexTest, RandomKeysMatchTheModel) {
   for (int round = 0; round < 40; ++round) {
-    const unsigned int erased = random_() % 10;  // of 10
+    const unsigned int erased = random_() % 10;  // of 10 steps
     for (int step = 0; step < 3000; ++step) {
       if (random_() % 10 >= erased)
         insert(random_key());
@@ -95,7 +95,7 @@ TEST_F(KeyIndexTest, RandomKeysMatchTheModel) {
 TEST_F(KeyIndexTest, KeysInOrderFillTheirLeaves) {
   constexpr int kKeys = 100000;
   constexpr size_t kSlotBytes = 24;
-  for (int index = 0; index < 2; ++index) {  // the second in front of the first, its end amid the leaves
+  for (int index = 0; index < 2; ++index) {  // the second time, all keys lie before those of the first time
     for (int i = 0; i < kKeys; ++i) {
       char key[16];
       std::snprintf(key, sizeof key, "%d%08d", 1 - index, i);

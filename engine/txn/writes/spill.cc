@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 
 constexpr char kListName[] = "/list";
 constexpr size_t kBitsPerKey = 10;
-constexpr int kProbes = 6;  // of kBitsPerKey, about ln 2 of them
-// A run is a few files; beyond this, memory for their indexes and time to ask them all would not be bounded.
+constexpr int kProbes = 6;  // bits set for each key: about kBitsPerKey * ln 2
+// A run is a few files. The limit bounds the memory for the indexes of files and the time to search all of
+// them.
 constexpr size_t kRunsMax = 1000;
 
 Status io_error(const std::string &what, const std::string &path) {
@@ -46,7 +47,8 @@ Status sync_path(const std::string &path, int flags) {
 
 namespace {
 
-// Calls visit(bit) for each of a key's bits until it returns false.
+// Calls visit(bit) for each of a key's bits in a filter, until visit() returns false. Returns false in that
+// case.
 template <typename Visit>
 bool each_bit(uint64_t hash, size_t bits, const Visit &visit) {
   const uint64_t step = (hash >> 17) | 1;
@@ -118,12 +120,12 @@ Status Spill::open_part(SpilledRun::Part *part) const {
   return Status::Ok();
 }
 
-// Writes the parts of one run, family by family.
+// Writes one run: one file (part) for each family, one after the other.
 struct Spill::Writing {
   Spill *spill;
   std::vector<SpilledRun::Part> *parts;
   std::unique_ptr<lsm::RunFileWriter> writer;
-  std::vector<uint64_t> hashes;  // of the part's keys
+  std::vector<uint64_t> hashes;  // of the keys in the current part
   Status status;
 
   void add(lsm::Family *family, std::string_view key, const OwnWrite &write) {
@@ -153,7 +155,7 @@ struct Spill::Writing {
   }
 };
 
-// Writes the changes with sequence numbers in [from, before).
+// Writes the changes with sequence numbers in [from, before) to disk, as one more run in `out`.
 Status Spill::write_interval(const WriteSet &set, uint64_t from, uint64_t before, Runs *out) {
   auto run = std::make_shared<SpilledRun>(from);
   Writing writing{this, run->parts_to_fill(), nullptr, {}, {}};
@@ -252,7 +254,7 @@ std::vector<lsm::FamilyFiles> Spill::files(lsm::Side side) const {
 
 // ---- Two-phase commit ----------------------------------------------------------------------------
 
-// The list: one line for each file, "<family id> <name>", then "end".
+// The list has one line for each file, "<family id> <name>", and then the line "end".
 Status Spill::save_list() const {
   const std::string path = directory_ + kListName;
   {
@@ -282,7 +284,7 @@ Status Spill::load() {
     std::string file_name;
     fields >> family_id >> file_name;
     lsm::Family *family = rows_->find_family(family_id);
-    if (family == nullptr) continue;  // dropped: nobody can see its rows
+    if (family == nullptr) continue;  // the family was dropped, so nobody can see its rows
     auto run = std::make_shared<SpilledRun>(0);
     run->keep_files();
     SpilledRun::Part &part = run->parts_to_fill()->emplace_back();

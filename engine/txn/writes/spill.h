@@ -1,13 +1,12 @@
-// The writes of a transaction that memory does not hold: runs of sorted files in a directory of its own
-// (docs/internals/huge-transactions.md).
+// The writes of a transaction that do not fit into memory. They are runs of sorted files, in a directory of
+// this transaction on local disk (docs/internals/huge-transactions.md).
 //
 // Invariants
-//   WRITE-4  A run lies wholly before or wholly behind every savepoint.
-//   WRITE-5  The directory is named by a prepared transaction or removed: by the destructor, or at the next
-//            open.
+//   WRITE-4  For each savepoint, the writes of a run are either all older or all newer than the savepoint.
+//   WRITE-5  A directory that no prepared transaction names is removed by the destructor or at the next open.
 // Tests: spill_test.cc.
 //
-// One thread at a time, the transaction's.
+// Used by one thread at a time, the transaction's.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,8 @@
 
 namespace atoll::txn {
 
-// Which keys and unique starts of keys a run may have: 10 bits each, one false answer in a hundred.
+// A Bloom filter over the keys, and the unique starts of keys, of one file of a run. It has 10 bits for each
+// of them, so about one answer in a hundred is a false "may have".
 class KeyFilter {
  public:
   static uint64_t hash(std::string_view key);
@@ -35,14 +35,15 @@ class KeyFilter {
   std::vector<uint64_t> bits_;
 };
 
-// What was written between two savepoints, or a part of it. Immutable; its files are removed with it.
+// Writes that were made between two savepoints: all of them, or some. Immutable. The destructor removes the
+// files, unless keep_files() was called.
 class SpilledRun {
  public:
   struct Part {
     lsm::Family *family = nullptr;
     std::string path;
     std::string first_key, last_key;
-    uint64_t bytes = 0;  // of keys and values
+    uint64_t bytes = 0;  // total length of keys and values
     std::unique_ptr<KeyFilter> filter;
     std::unique_ptr<lsm::RunFile> file;
     std::unique_ptr<lsm::RunFileCursor> finder;
@@ -68,17 +69,17 @@ using Runs = std::vector<std::shared_ptr<SpilledRun>>;  // the oldest first
 
 class Spill {
  public:
-  // The directory is made with the first run.
+  // The first run creates `directory`.
   Spill(lsm::Rows *rows, lsm::RunFiles *run_files, std::string directory);
   ~Spill();
 
   // Writes all of `set` to disk, one run for each interval between its savepoints that has writes.
   // Errors: kNoSpace, kUnavailable: nothing was added.
   Status add(const WriteSet &set);
-  // Drops the runs written from this sequence on.
+  // Drops the runs whose writes have this sequence number or a later one.
   void drop_from(uint64_t sequence);
 
-  // The present runs; later changes do not show in them.
+  // The current runs. The list that is returned does not change later.
   std::shared_ptr<const Runs> runs() const { return runs_; }
   bool has_runs(lsm::Side side) const;
   bool has_family(const lsm::Family *family) const;
@@ -87,21 +88,22 @@ class Spill {
   Status find(const lsm::Family *family, std::string_view key, bool *found, bool *removed,
               std::string *value) const;
 
-  // Merges many files of a family into a few, before a commit. Errors: kNoSpace, kUnavailable, kCorruption.
+  // Merges the files of a family, if there are many, into a few; call before a commit. Errors: kNoSpace,
+  // kUnavailable, kCorruption.
   Status merge_many();
-  // The files of one side by family. Families that were dropped are left out.
+  // The files of one side (main or temp database), by family. Leaves out families that were dropped.
   std::vector<lsm::FamilyFiles> files(lsm::Side side) const;
 
-  // Makes names and files durable, with a list of them that load() reads.
+  // Writes a list of the files, which load() reads, and makes the list and the names of the files durable.
   Status save_list() const;
-  // Reads the list, for a transaction found prepared at open; only files() and runs() may be used then.
-  // Errors: kCorruption.
+  // Reads the list, for a transaction found prepared at open. After load(), only files() and runs() may be
+  // used. Errors: kCorruption.
   Status load();
   // Whether the destructor leaves the directory alone (WRITE-5).
   void set_keep(bool keep) { keep_ = keep; }
 
   const std::string &directory() const { return directory_; }
-  std::string name() const;  // last part of it
+  std::string name() const;  // last component of directory()
 
  private:
   struct Writing;
@@ -118,7 +120,7 @@ class Spill {
   lsm::RunFiles *const run_files_;
   const std::string directory_;
   std::shared_ptr<const Runs> runs_;
-  std::map<lsm::Family *, std::vector<std::string>> merged_;  // files in place of the runs'
+  std::map<lsm::Family *, std::vector<std::string>> merged_;  // merged files, which replace those of the runs
   uint64_t next_file_ = 1;
   bool keep_ = false;
 };

@@ -1,6 +1,6 @@
-// Merges what a transaction has on local disk before it enters the database: files that change existing rows
-// are taken in one beside or above the other in level 0, where each makes every read dearer and too many stop
-// all writes.
+// Merges the files of a transaction on local disk before a commit ingests them into the database. Files that
+// change existing rows enter level 0 one by one, because their keys overlap with other files. Each file there
+// makes every read more expensive, and too many of them stop all writes.
 
 #include <algorithm>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 
 // RocksDB begins to compact level 0 at 4 files and to slow writers down at 20.
 constexpr size_t kFilesMax = 8;
-constexpr uint64_t kMergedFileBytes = 256 << 20;  // of keys and values, at least
+constexpr uint64_t kMergedFileBytes = 256 << 20;  // least length of keys and values in a merged file
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // Goal:   a transaction whose writes are on local disk reads, rolls back and commits like one in memory
-//         (WRITE-1 to WRITE-5), and a crash at any step leaves all of it or nothing.
-// Method: random operations against a model made of std::map copies, with a tiny memory; the crash is a child
-//         process that ends without any clean-up at a given step; failures are injected into WAL writes.
-//         Seeds are printed.
+//         (WRITE-1 to WRITE-5). After a crash at any step, either all of its writes are there or none.
+// Method: random operations with a tiny memory limit, compared with a model made of std::map copies. A crash
+//         is a child process that ends at a given step without any clean-up. Failures are injected into WAL
+//         writes. Seeds are printed.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -45,7 +45,7 @@ class SpillTest : public ::testing::Test {
     return text;
   }
 
-  // Writes more than memory holds.
+  // Writes more than the transaction may keep in memory.
   void write_much(Transaction *transaction, lsm::Family *family, const std::string &value) {
     for (uint64_t i = 0; i < kMany; ++i) {
       ASSERT_TRUE(manager->locks()
@@ -79,7 +79,7 @@ class SpillTest : public ::testing::Test {
     return count;
   }
 
-  // Runs `work` in a child that then ends as kill -9 would end it.
+  // Runs `work` in a child process, which then ends as if by kill -9.
   void crash(const std::function<void()> &work) {
     const pid_t child = fork();
     if (child == 0) {
@@ -101,7 +101,7 @@ class SpillTest : public ::testing::Test {
   lsm::Family *main = nullptr, *other = nullptr, *temp = nullptr;
 };
 
-// One random step on transaction and model; savepoints hold copies of the model.
+// Makes random steps on the transaction and on a model of it. Each savepoint keeps a copy of the model.
 struct Stepper {
   Transaction *transaction;
   lsm::Family *families[2];
@@ -254,7 +254,8 @@ TEST_F(SpillTest, ACrashBeforeTheCommitLeavesNothing) {
   EXPECT_TRUE(manager->prepared_xids().empty());
 }
 
-// The files are written, listed and linked into the database; the record that names them is not.
+// The crash comes after the files are written, listed and linked into the database, and before the record
+// that names them is written.
 TEST_F(SpillTest, ACrashBeforeThePrepareRecordLeavesNothing) {
   crash([&] {
     auto transaction = manager->begin(nullptr);
@@ -335,7 +336,7 @@ TEST_F(SpillTest, APreparedOneIsInDoubtAfterACrashWithItsLocks) {
   }
 }
 
-// The ingestion is durable, the record that ends the prepared transaction is not.
+// The crash comes when the ingestion is durable, but the record that ends the prepared transaction is not.
 TEST_F(SpillTest, AMarkerWithoutTheRecordMeansCommitted) {
   crash([&] {
     auto transaction = manager->begin(nullptr);
@@ -369,7 +370,8 @@ TEST_F(SpillTest, LostFilesOfAPreparedOneLeaveOnlyTheRollback) {
   EXPECT_EQ(count(main), 0u);
 }
 
-// Entries of a unique index in files that overlap: a check of a new value must not read all of them.
+// The entries of a unique index are in files that overlap. A check for a new value must not read all the
+// files.
 TEST_F(SpillTest, AnAbsentUniqueStartReadsNoFile) {
   open();
   const size_t length = key(0).size();
@@ -421,8 +423,8 @@ TEST_F(SpillTest, ManyFilesAreMergedBeforeTheCommit) {
   }
 }
 
-// A statement finds the disk full: it rolls back to its savepoint, and goes on as soon as there is more
-// space.
+// A statement that finds the disk full rolls back to its savepoint. The transaction goes on as soon as there
+// is more space.
 TEST_F(SpillTest, AFullDiskFailsTheWriteAndLeavesWhatWasBefore) {
   open();
   auto transaction = manager->begin(nullptr);

@@ -11,8 +11,8 @@ namespace atoll::txn {
 
 namespace {
 
-// The C library keeps freed blocks of up to 1,032 bytes at hand: to get and to free a larger one takes
-// hundreds of instructions instead of a hundred. A transaction of one or two rows needs no more.
+// The C library caches freed blocks of up to 1,032 bytes. Allocating and freeing such a block takes about a
+// hundred instructions, a larger one hundreds. A transaction of one or two rows needs no larger block.
 constexpr size_t kFirstBlockBytes = 1032;
 constexpr size_t kLargestBlockBytes = 1 << 20;
 constexpr size_t kRecordOverheadBytes = 16;  // of a WriteBatch record: tag, family, two lengths
@@ -33,7 +33,7 @@ void *Arena::do_allocate(size_t bytes, size_t alignment) {
 }
 
 std::string_view Arena::copy(std::string_view bytes) {
-  if (bytes.empty()) return "";  // not a null pointer
+  if (bytes.empty()) return "";  // a pointer that is not null
   char *to = static_cast<char *>(allocate(bytes.size(), 1));
   std::memcpy(to, bytes.data(), bytes.size());
   return {to, bytes.size()};
@@ -60,7 +60,7 @@ WriteSet::FamilyWrites *WriteSet::family_writes(lsm::Family *family) {
   return families_.back().get();
 }
 
-// Without an older version that a savepoint or a cursor needs, the newest one is simply replaced.
+// Whether the newest version may simply be replaced, because no savepoint and no cursor needs it.
 bool WriteSet::may_overwrite(const OwnWrite &newest) const {
   if (open_cursors_ > 0) return false;
   return savepoints_.empty() || newest.sequence >= savepoints_.back().sequence;
@@ -71,7 +71,7 @@ void WriteSet::set_value(OwnWrite *to, const NewWrite &write) {
   to->removed = write.removed;
   to->unique_length = static_cast<uint16_t>(std::min<size_t>(write.unique_length, UINT16_MAX));
   if (!write.removed && write.value.size() <= to->value_size && !write.value.empty()) {
-    // Reuses the place of the old value; only a version that is overwritten has a size here.
+    // Reuse the memory of the old value. value_size is above 0 here only if a version is overwritten.
     std::memmove(const_cast<char *>(to->value_bytes), write.value.data(), write.value.size());
   } else if (!write.removed) {
     to->value_bytes = arena_.copy(write.value).data();
@@ -153,7 +153,8 @@ void WriteSet::rollback_to_savepoint(size_t number) {
     arena_.rewind(savepoint.arena);
     return;
   }
-  // Emptied entries stay in the index: a rollback to a savepoint must not free their memory.
+  // The open cursor keeps the emptied entries in the index. A later rollback to one of these savepoints must
+  // not free their memory, so move the marks of the savepoints behind it.
   for (Savepoint &kept : savepoints_) kept.arena = arena_.mark();
 }
 

@@ -1,13 +1,15 @@
-// What one transaction has written and not committed, in memory: an ordered index per family over
-// versions in an arena, with savepoints.
+// What one transaction has written and not committed, as far as it is in memory. Each family has an ordered
+// index of keys; the versions of the keys lie in an arena. Savepoints can be set and rolled back to.
 //
 // RocksDB's own indexed batch rebuilds its index on every rollback to a savepoint (seconds at a million
 // writes). Here a rollback undoes exactly the writes made since the savepoint, newest first.
 //
 // Invariants
-//   WRITE-1  rollback_to_savepoint() costs time in proportion to the writes undone; none written: O(1).
-//   WRITE-2  After it, reads and scans return what they returned when the savepoint was set.
-//   WRITE-3  A cursor sees the writes made before it was opened and no later ones; new writes do not disturb
+//   WRITE-1  rollback_to_savepoint() costs time in proportion to the writes that it undoes; O(1) if there are
+//            none.
+//   WRITE-2  After rollback_to_savepoint(), reads and scans return what they returned when the savepoint was
+//            set.
+//   WRITE-3  A cursor sees the writes made before it was opened and no later ones. New writes do not disturb
 //            it.
 // Tests: write_set_test.cc.
 //
@@ -29,7 +31,7 @@ class WriteBatch;
 
 namespace atoll::txn {
 
-// Bump allocator whose end can be cut off again.
+// A bump allocator. rewind() frees everything that was allocated after a mark.
 class Arena final : public std::pmr::memory_resource {
  public:
   struct Mark {
@@ -51,11 +53,11 @@ class Arena final : public std::pmr::memory_resource {
   bool do_is_equal(const memory_resource &other) const noexcept override { return this == &other; }
 
   std::vector<Block> blocks_;
-  size_t used_ = 0;   // of the last block
-  size_t bytes_ = 0;  // of all blocks
+  size_t used_ = 0;   // bytes used of the last block
+  size_t bytes_ = 0;  // total size of all blocks
 };
 
-// One version of one key. The newest hides the older ones.
+// One version of one key. The newest version hides the older ones.
 struct OwnWrite {
   OwnWrite *older = nullptr;
   const char *value_bytes = nullptr;
@@ -67,7 +69,7 @@ struct OwnWrite {
   std::string_view value() const { return {value_bytes, value_size}; }
 };
 
-// What is written under a key.
+// The value that is to be written under a key, or the removal of the key.
 struct NewWrite {
   std::string_view value;
   bool removed = false;
@@ -86,13 +88,13 @@ class WriteSet {
   WriteSet(const WriteSet &) = delete;
   WriteSet &operator=(const WriteSet &) = delete;
 
-  // The value is copied. Requires: key and value below 4 GiB.
+  // Copies key and value. Requires: both are shorter than 4 GiB.
   void write(lsm::Family *family, std::string_view key, const NewWrite &write);
-  // The newest own write of `key`; nullptr: none.
+  // The newest own write of `key`; nullptr: there is none.
   const OwnWrite *find(const lsm::Family *family, std::string_view key) const;
-  // Makes find_family() find `family`. Nothing is written yet.
+  // Makes find_family() find `family`, although nothing is written to it yet.
   void add_family(lsm::Family *family) { family_writes(family); }
-  // nullptr: nothing was ever written to this family.
+  // Returns nullptr if nothing was ever written to this family, and add_family() was not called for it.
   FamilyWrites *find_family(const lsm::Family *family) const;
 
   bool has_writes(lsm::Side side) const { return keys_[side == lsm::Side::kTemp] > 0; }
@@ -101,15 +103,17 @@ class WriteSet {
 
   void set_savepoint();
   void rollback_to_savepoint(size_t number);  // the savepoint itself stays
-  void release_savepoint(size_t number);      // it and all later ones
-  void forget_savepoint(size_t number);       // it alone: later ones keep their numbers
+  void release_savepoint(size_t number);      // this savepoint and all later ones
+  void forget_savepoint(size_t number);       // only this savepoint; later ones keep their numbers
   size_t savepoints() const { return savepoints_.size(); }
-  // Writes from this sequence on came after the savepoint.
+  // A write with this sequence number or a later one came after the savepoint.
   uint64_t savepoint_sequence(size_t number) const { return savepoints_[number].sequence; }
 
-  // An empty set that goes on where this one stands, with its savepoints and families.
+  // Returns an empty set that continues this one: it has the same savepoints and families, and continues the
+  // counts.
   std::shared_ptr<WriteSet> successor() const;
-  // The sequences at which savepoints cut the writes, ascending; the last one is behind all.
+  // The sequence numbers at which savepoints divide the writes into intervals, ascending. The last number is
+  // above those of all writes.
   std::vector<uint64_t> interval_ends() const;
 
   // Calls visit(family, key, newest write) for each key, family by family, in key order.
@@ -134,12 +138,12 @@ class WriteSet {
       }
     }
   }
-  // Forgets all writes of one side; savepoints must not be used any more.
+  // Forgets all writes of one side. After this call, savepoints must not be used.
   void forget(lsm::Side side);
-  // Bytes that a WriteBatch of one side needs, a little more than exact.
+  // The bytes that a WriteBatch of one side needs, or a little more.
   size_t batch_bytes(lsm::Side side) const;
 
-  // Cursors call these; while one is open nothing that it could look at is freed or overwritten.
+  // For cursors only. While a cursor is open, no write that the cursor could read is freed or overwritten.
   uint64_t open_cursor() {
     ++open_cursors_;
     return next_sequence_;
@@ -156,7 +160,7 @@ class WriteSet {
     uint64_t write_count;
     uint64_t sequence;
     Arena::Mark arena;
-    bool forgotten = false;  // stays for the numbers of later ones
+    bool forgotten = false;  // kept, so that later savepoints keep their numbers
   };
 
   FamilyWrites *family_writes(lsm::Family *family);
@@ -167,20 +171,20 @@ class WriteSet {
 
   Arena arena_;
   std::vector<std::unique_ptr<FamilyWrites>> families_;
-  std::vector<LogEntry> log_;  // writes since the first savepoint
+  std::vector<LogEntry> log_;  // the writes since the first savepoint
   std::vector<Savepoint> savepoints_;
-  size_t keys_[2] = {0, 0};  // with a visible write; main, temp
+  size_t keys_[2] = {0, 0};  // number of keys with a visible write, in the main and the temp database
   uint64_t write_count_ = 0;
   uint64_t next_sequence_ = 1;
   size_t open_cursors_ = 0;
 };
 
-// Moves over the own writes of one family as they were when it was opened (WRITE-3), tombstones included.
+// A cursor over the own writes of one family as they were when it was opened (WRITE-3), deletions included.
 class WriteCursor {
  public:
   WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes);
   ~WriteCursor();
-  WriteCursor(WriteCursor &&other) noexcept = default;  // what was moved from may only be destroyed
+  WriteCursor(WriteCursor &&other) noexcept = default;  // a moved-from cursor may only be destroyed
   WriteCursor(const WriteCursor &) = delete;
   WriteCursor &operator=(const WriteCursor &) = delete;
 
@@ -199,14 +203,14 @@ class WriteCursor {
   const OwnWrite *visible() const;
   void move_to(KeyIndex::Iterator place);
   void settle_forward();
-  void step_back();  // to the last visible entry before place_
+  void step_back();  // moves to the last visible entry before place_
 
   std::shared_ptr<WriteSet> set_;
   WriteSet::FamilyWrites *writes_;
   uint64_t before_sequence_;
-  KeyIndex::Iterator place_;  // as of `version_` of the index
+  KeyIndex::Iterator place_;  // valid while the version of the index is `version_`
   uint64_t version_ = 0;
-  const OwnKey *entry_ = nullptr;  // at place_
+  const OwnKey *entry_ = nullptr;  // the entry at place_
   const OwnWrite *current_ = nullptr;
 };
 

@@ -1,7 +1,7 @@
-// Goal:   the index of own writes behaves like a map with savepoints, and cursors and merged iterators like
-//         views of it (WRITE-1 to WRITE-3 of write_set.h).
-// Method: random operations against a model made of std::map copies; the merged iterator runs over a real
-//         database with random bounds and random walks in both directions. Seeds are printed.
+// Goal:   the index of own writes behaves like a map with savepoints. Cursors and merged iterators show the
+//         map as it was when they were opened (WRITE-1 to WRITE-3 of write_set.h).
+// Method: random operations, compared with a model made of std::map copies. The merged iterator runs over a
+//         real database, with random bounds and random moves in both directions. Seeds are printed.
 
 #include "txn/writes/write_set.h"
 
@@ -67,7 +67,7 @@ struct ModelSavepoint {
   bool forgotten = false;
 };
 
-// One random step on set and model; savepoints hold copies of the model.
+// Makes random steps on the set and on a model of it. Each savepoint keeps a copy of the model.
 struct Stepper {
   WriteSet *set;
   FakeFamily *family;
@@ -151,7 +151,7 @@ TEST(WriteSetTest, CursorSeesItsOpeningOnly) {
       for (int i = 0; i < 400; ++i) stepper.step(random, false);
       ASSERT_EQ(contents(set, cursor), before);
     }
-    // With the cursor gone, rollbacks must still be right, although the cursor kept things from being freed.
+    // The open cursor has kept memory from being freed. Rollbacks after its end must still be right.
     for (int i = 0; i < 400; ++i) stepper.step(random, true);
     ASSERT_EQ(contents(*set, lsm::Side::kMain), stepper.model);
   }
@@ -201,10 +201,11 @@ TEST(WriteSetTest, RepeatedOverwritesAndRolledBackWritesTakeNoMemory) {
     set.rollback_to_savepoint(0);
     set.release_savepoint(0);
   }
-  EXPECT_LE(set.memory_bytes(), at_start + (8 << 10));  // the room for one leaf of keys stays
+  EXPECT_LE(set.memory_bytes(), at_start + (8 << 10));  // the memory of one leaf of the index stays
 }
 
-// WRITE-1. Generous limits: what must not happen is a cost of the order of the whole transaction (seconds).
+// WRITE-1. The limit is generous: the test must only notice when a rollback costs as much as the whole
+// transaction (seconds).
 TEST(WriteSetTest, SmallRollbackInAHugeTransactionIsFast) {
   FakeFamily family(lsm::Side::kMain);
   WriteSet set;

@@ -1,1 +1,1 @@
-"""Ends the server at one system call after another of a statement."""
+"""Kills the server at each system call of a statement in turn."""

@@ -1,4 +1,5 @@
-"""The statements that crash_walk.py cuts off: every kind of DDL, on whole and on partitioned tables."""
+"""The statements during which walk.py kills the server: every kind of DDL, on unpartitioned and partitioned
+tables."""
 
 from __future__ import annotations
 
@@ -7,24 +8,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Walk:
-    """A statement, and what makes the state it starts from, both in the database d; there is an empty one, e."""
+    """A statement, and the statements that set up its tables. They run in the database d; there is also an
+    empty database e."""
 
     name: str
     setup: tuple[str, ...]
     statement: str
-    # The server does it step by step, whatever the engine: anything whole in between is right, too.
+    # With any engine, the server runs the statement in several steps. So a state between two steps is right,
+    # too, if all its tables are complete.
     in_pieces: bool = False
 
 
 def walks(engine: str) -> list[Walk]:
-    """Returns all walks; `engine` is what the tables stand on, or are copied to and from."""
+    """Returns all walks. `engine` is the engine of the tables, or that to or from which they are copied."""
     tables = _Tables(engine)
     return [*_whole(engine, tables), *_altered(engine, tables), *_partitioned(tables), *_partitions(tables),
             *_beside(engine, tables)]  # fmt: skip
 
 
 class _Tables:
-    """Statements that make tables: t of several kinds, all with the same rows, and u."""
+    """Statements that create the tables: t, unpartitioned or partitioned in several ways, always with the
+    same rows; and u."""
 
     def __init__(self, engine: str):
         self.columns = f"(a INT PRIMARY KEY, b INT, c VARCHAR(20), KEY b (b)) ENGINE={engine}"
@@ -135,9 +139,10 @@ def _partitioned(tables: _Tables) -> list[Walk]:
             Walk(f"partitioned: {name}", by_hash, f"ALTER TABLE t {change}")
             for name, change in changes.items()
         ),
-        # Of a table partitioned by an expression, the server itself copies.
+        # Partitioned by KEY, because the server itself copies a table that is partitioned by an expression.
         Walk("partitioned: drop primary key", tables.by_key, "ALTER TABLE t DROP PRIMARY KEY, LOCK=NONE"),
-        # Nobody can say whether the new table is whole: the old one may stay aside.
+        # After a kill it is not known whether the new table is complete, so the old table may be left under
+        # another name.
         Walk(
             "partitioned: to InnoDB, not partitioned",
             by_hash,

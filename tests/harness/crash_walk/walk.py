@@ -1,13 +1,14 @@
-"""Ends the server at one system call after another of a statement: every state a kill -9 can leave on disk.
+"""Kills the server at each system call of a statement in turn, so that every state is tested that a kill -9
+can leave on disk.
 
     make ddl-walk                         all calls of all statements on ATOLL
     make ddl-walk ENGINE=InnoDB EVERY=5   every fifth call, on InnoDB
     make ddl-walk AGAIN=7                 with a second kill at a random call of the start that follows; 7: the seed
 
-A timed kill finds a window of a few microseconds once in hundreds of tries. Here strace, attached to the one
-thread that runs the statement, kills the server as that thread enters a call that changes files. What other
-threads do meanwhile is left to the timed kills (tests/crash/test_ddl_kill.py). Recovery runs in the server's main
-thread.
+A kill at a random time hits a window of a few microseconds only once in hundreds of tries. Here strace is
+attached to the thread that runs the statement, and kills the server when that thread enters a system call
+that changes files. The kills at random times (tests/crash/test_ddl_kill.py) cover the other threads. Recovery
+runs in the server's main thread, so that one is traced for the second kill.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from harness.crash_walk.statements import Walk, walks
 from harness.process import exit_cleanly_on_signals, scratch_directory, wait_until
 from harness.server import Server, ServerFailed
 
-# Those that change a file or make a change last; strace counts each kind by itself.
+# The system calls that change a file or make a change durable. strace counts each kind separately.
 CALLS = (
     "write", "pwrite64", "writev", "pwritev", "fsync", "fdatasync", "ftruncate", "fallocate",
     "rename", "renameat", "link", "symlink", "unlink", "unlinkat", "mkdir", "rmdir",
@@ -46,13 +47,13 @@ DEATH_TIMEOUT_S = 10
 
 @dataclass
 class State:
-    """What SQL shows of the databases."""
+    """The content of the databases as SQL shows it."""
 
     tables: dict[str, tuple] = field(default_factory=dict)
     in_engine: frozenset = frozenset()
 
     def differences(self, other: State) -> str:
-        """Says what is here and not there, and the other way round."""
+        """Lists what only this state has, what only `other` has, and what differs."""
         said = [f"extra {name}" for name in sorted(self.tables.keys() - other.tables.keys())]
         said += [f"missing {name}" for name in sorted(other.tables.keys() - self.tables.keys())]
         said += [f"other {name}" for name in sorted(self.tables.keys() & other.tables.keys())
@@ -63,7 +64,7 @@ class State:
 
 
 def can_trace() -> bool:
-    """Whether strace may trace processes here."""
+    """Whether strace is allowed to trace processes on this machine."""
     with contextlib.suppress(OSError, subprocess.SubprocessError, paths.Missing):
         command = [str(paths.program("strace")), "-qq", "-o", "/dev/null", "true"]
         return subprocess.run(command, capture_output=True, timeout=10, check=False).returncode == 0
@@ -71,19 +72,19 @@ def can_trace() -> bool:
 
 
 def trace(server: Server, *options: str) -> list[str]:
-    """The command that writes the calls of one thread to `calls` in the server's home."""
+    """The strace command that writes the calls of one thread to the file `calls` in the server's home."""
     calls = ",".join(CALLS)
     output = server.home / "calls"
     return [str(paths.program("strace")), "-qq", "-o", str(output), "-e", f"trace={calls}", *options]
 
 
 def kill_at(call: str, number: int) -> tuple[str, str]:
-    """The options with which a trace ends the thread's process as it enters its `number`-th such call."""
+    """The strace options that kill the process when the traced thread enters its `number`-th such call."""
     return ("-e", f"inject={call}:signal=KILL:when={number}")
 
 
 class Tracer:
-    """strace on one thread of the server."""
+    """A strace that is attached to one thread of the server."""
 
     def __init__(self, server: Server, thread: int, *options: str):
         self._child = subprocess.Popen(
@@ -106,7 +107,7 @@ class Tracer:
 
 @contextlib.contextmanager
 def traced(server: Server, *options: str) -> Iterator:
-    """A cursor whose thread is traced."""
+    """Yields a cursor of a connection whose server thread is traced."""
     connection = server.connect(DATABASES[0], timeout_s=STATEMENT_TIMEOUT_S)
     cursor = connection.cursor()
     cursor.execute("SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()")
@@ -122,20 +123,21 @@ def traced(server: Server, *options: str) -> Iterator:
 
 
 def run_killed(server: Server, statement: str, call: str, number: int) -> bool:
-    """Kills the server as the statement enters its `number`-th such call; returns whether it came so far."""
+    """Runs the statement and kills the server when it enters its `number`-th such call. Returns False if the
+    statement ended before that."""
     with traced(server, *kill_at(call, number)) as cursor:
         try:
             cursor.execute(statement)
             return False
         except pymysql.OperationalError:
-            # The connection breaks a moment before the process is gone.
+            # The connection breaks shortly before the process has ended.
             wait_until(lambda: not server.running(), DEATH_TIMEOUT_S, "the server to die")
     server.kill()  # forgets the process
     return True
 
 
 def calls_of(server: Server, statement: str) -> list[tuple[str, int]]:
-    """Runs the statement; returns its calls by kind and number."""
+    """Runs the statement. Returns all its calls, each as kind and number."""
     with traced(server) as cursor:
         cursor.execute(statement)
     return [(call, number) for call, count in _counted(server).items() for number in range(1, count + 1)]
@@ -148,7 +150,7 @@ def _counted(server: Server) -> dict[str, int]:
 
 
 def start_traced(server: Server, *options: str) -> bool:
-    """Starts the server with its main thread traced; returns whether it came to its end."""
+    """Starts the server with its main thread traced. Returns whether the start succeeded."""
     server.run_by = (*trace(server, *options), "-D")
     try:
         server.start()
@@ -164,27 +166,29 @@ class SecondKill:
 
     def __init__(self, seed: int):
         self._rng = random.Random(seed)
-        self._calls: dict[str, int] = {}  # of such a start of the same statement
+        self._calls: dict[str, int] = {}  # counted in an earlier start after the same statement
 
     def forget(self) -> None:
         self._calls = {}
 
     def strike(self, server: Server) -> str:
-        """Returns what it did; the first time after forget() it only counts."""
+        """Starts the server and kills it. Returns at which call, as text. The first time after forget() it
+        only counts the calls."""
         if not self._calls:
             start_traced(server)
             self._calls = _counted(server)
             server.kill()
             return ""
-        call = self._rng.choice(list(self._calls))  # the kind first: there are many writes and few renames
+        call = self._rng.choice(list(self._calls))  # the kind first: writes are many, renames few
         number = self._rng.randint(1, self._calls[call])
         start_traced(server, *kill_at(call, number))
-        server.kill()  # also if there were fewer calls this time
+        server.kill()  # if the start had fewer calls this time, the server still runs
         return f", then {call} {number} of the start"
 
 
 def read_state(server: Server) -> State:
-    """Errors: pymysql.Error, AssertionError when a table cannot be read or its rows and indexes disagree."""
+    """Reads the content of the databases. Errors: pymysql.Error when a table cannot be read, AssertionError
+    when its rows and indexes do not agree."""
     state = State()
     for database in (name for (name,) in server.run("SHOW DATABASES") if name in DATABASES):
         for (name,) in server.run(f"SHOW TABLES FROM {database}"):
@@ -206,13 +210,14 @@ def _tables_in_engine(server: Server) -> list[tuple]:
 
 
 def _leftovers(server: Server) -> list[str]:
-    """Files under internal names, but for InnoDB's own, which the server leaves after an ALTER from it."""
+    """Files with internal names (#sql). Those of InnoDB are left out, because the server may leave them after
+    an ALTER from InnoDB."""
     files = [path for database in DATABASES for path in (server.data / database).glob("#sql*")]
     return [str(path.relative_to(server.data)) for path in files if not _is_innodbs(path)]
 
 
 def _is_innodbs(path: Path) -> bool:
-    # A .par file has its partitions' engines behind three words.
+    # A .par file has three words, then the engines of its partitions.
     return path.suffix == ".ibd" or (path.suffix == ".par" and path.read_bytes()[12:13] == b"\x0c")
 
 
@@ -229,7 +234,7 @@ class Result:
 
 
 class Walker:
-    """Takes one walk after the other in a server of its own, which it replaces when something went wrong."""
+    """Takes one walk after the other on a server. After a failure it continues on a new server."""
 
     def __init__(self, engine: str, second: SecondKill | None):
         self._engine = engine
@@ -240,7 +245,8 @@ class Walker:
         self._server.destroy()
 
     def take(self, walk: Walk, every: int, first: int) -> Result:
-        """Kills at each `every`-th call, beginning with `first` (from 0)."""
+        """Runs the statement of `walk` and kills the server at each `every`-th call, beginning with `first`
+        (from 0)."""
         result = Result()
         self._prepare(walk)
         before = read_state(self._server)
@@ -270,7 +276,7 @@ class Walker:
         self._server.run(*walk.setup, database=DATABASES[0])
 
     def _look(self, walk: Walk, before: State, after: State) -> str:
-        """Restarts; says what is wrong."""
+        """Restarts the server. Returns a text that says what is wrong, or ""."""
         try:
             self._server.start()
             found = read_state(self._server)
@@ -281,11 +287,12 @@ class Walker:
             if left := _leftovers(self._server):
                 return f"files left: {left}"
             return self._discover(found) if self._engine == "ATOLL" else ""
-        except Exception as error:  # whatever it is, it belongs to this call
+        except Exception as error:  # any error is a result of the kill at this call
             return f"{type(error).__name__}: {error}"
 
     def _discover(self, expected: State) -> str:
-        """Without their files the tables come from the catalog, which must know them as the files did."""
+        """Removes the tables' .frm and .par files, so that the server discovers the tables from the catalog.
+        They must be the same as before."""
         self._server.stop()
         for database, name in expected.in_engine:
             for extension in (".frm", ".par"):
@@ -299,7 +306,8 @@ class Walker:
 def take_walks(
     engine: str, every: int, seed: int, only: str = "", second: SecondKill | None = None
 ) -> Iterator[tuple[Walk, Result]]:
-    """Takes all walks whose names match, each from another of its first calls; yields as each is done."""
+    """Takes all walks whose names match `only`, and yields each with its result. Each walk begins at a random
+    one of its first `every` calls."""
     rng = random.Random(seed)
     walker = Walker(engine, second)
     try:

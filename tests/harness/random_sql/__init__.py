@@ -1,1 +1,1 @@
-"""Random SQL, the same on InnoDB and ATOLL."""
+"""Random SQL that must have the same results with InnoDB and ATOLL."""

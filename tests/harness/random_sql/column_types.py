@@ -1,6 +1,6 @@
-"""Column types of the random SQL test: how they are declared and which literals to try on them.
+"""Column types of the random SQL test: their declarations, and the literals that are used for them.
 
-The values come from small sets, so that keys collide, ranges match and neighbours of limits are met.
+The values come from small sets, so that keys collide, ranges match rows, and values next to limits occur.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Pairs that differ only by case, accent, trailing space or length: what collations disagree about.
-# The word with a tab sorts before the word without; with an a in front it would be outside the range that the server
-# makes of LIKE 'a%' in the padded binary collations.
+# Many words differ from another one only by case, accent, trailing space or length, which collations treat
+# differently. The word with the tab begins with b on purpose: in padded binary collations such a word sorts
+# before the word without the tab, so "a\t..." would be outside of the range that the server uses for LIKE
+# 'a%'.
 WORDS = (
     "", " ", "a", "A", "a ", "á", "aa", "Aa", "ab", "b", "B ", "ba", "ss", "ß", "z", "Z", "zz", "é", "e", "E",
     "ñ", "0", "1", "10", "9", "_", "%", "a%", "x y", "b\\tb", "long word number one", "Long Word Number One",
 )  # fmt: skip
 WIDE_WORDS = (*WORDS, "日本", "日本語", "😀", "😀a", "Ω", "ω", "ﬁ", "fi", "İ", "i", "ı")
 
-# Character set, collation, whether the words may hold any character.
+# Character set, collation, whether it can store the characters of WIDE_WORDS.
 COLLATIONS = (
     ("utf8mb4", "utf8mb4_general_ci", True),
     ("utf8mb4", "utf8mb4_unicode_ci", True),
@@ -41,18 +42,20 @@ INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 
 
 @dataclass(frozen=True)
 class Type:
-    """`family` decides what may be done with a column: int, number, text, blob, bytes, time, list, other."""
+    """A column type. `family` (int, number, text, blob, bytes, time, list, other) decides how statements may
+    use a column."""
 
     sql: str
     family: str
     literal: Callable[[random.Random], str]
-    exact: bool = True  # equal values always look the same, so MIN, GROUP BY and DISTINCT have one answer
+    exact: bool = True  # equal values are shown equally, so MIN, GROUP BY and DISTINCT have one right result
     prefix: int = 0  # an index needs a prefix of at most this many characters; 0: the whole column
-    long: bool = False  # has no plain default and no index without a prefix
+    long: bool = False  # cannot have a literal default or an index without a prefix
     indexable: bool = True
 
     def expands(self) -> bool:
-        """Whether one character may equal two: ß and ss. Prefixes of equal values differ then."""
+        """Whether the collation may treat one character as equal to two, such as ß and ss. Then prefixes of
+        equal values may differ."""
         return "_unicode" in self.sql or "uca1400" in self.sql
 
 
@@ -132,7 +135,7 @@ def _long_text(rng: random.Random) -> Type:
         return f"REPEAT({word}, {r.choice((10, 300, 5000))})" if r.random() < 0.2 else word
 
     kind = rng.choice(("TINYTEXT", "TEXT", "MEDIUMTEXT"))
-    if rng.random() < 0.1:  # no index may have it
+    if rng.random() < 0.1:  # cannot be indexed
         return Type(f"TEXT COMPRESSED CHARACTER SET {charset} COLLATE {collation}", "text", literal, False, 0,
                     True, indexable=False)  # fmt: skip
     if kind == "TINYTEXT":
@@ -185,7 +188,7 @@ def _temporal(rng: random.Random) -> Type:
 
 
 def day_type(first: int, last: int) -> Type:
-    """A DATE in one month."""
+    """A DATE in May 2024, from day `first` to day `last`."""
     return Type("DATE", "time", lambda r: f"'2024-05-{r.randrange(first, last + 1):02d}'")
 
 
@@ -229,7 +232,7 @@ def any_type(rng: random.Random) -> Type:
 
 
 def key_type(rng: random.Random) -> Type:
-    """Returns a type for a primary key: integers mostly."""
+    """Returns a random type for a primary key, mostly an integer."""
     if rng.random() < 0.6:
         return integer(rng, rng.choice(("INT", "BIGINT", "SMALLINT")))
     while True:

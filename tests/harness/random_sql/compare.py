@@ -1,7 +1,7 @@
-"""Runs the steps of a random script on InnoDB and ATOLL and compares what the two say.
+"""Runs the steps of a random script with InnoDB and ATOLL, and compares the answers.
 
-One server holds both: database `inno` has the tables of one engine, database `atoll` those of the other. Every
-session is a pair of connections. A difference that is not on the list below is raised as Difference.
+One server has both: database `inno` has InnoDB's tables, database `atoll` ATOLL's. Every session is a pair of
+connections. A difference that the list ALLOWED does not have is raised as Difference.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ SESSION_SETTINGS = (
 )
 HINTS = re.compile(r"(FORCE|IGNORE) INDEX \([^)]*\)")
 HOW = re.compile(r", (ALGORITHM|LOCK)=\w+")
-_REFUSED_SO = (1845, 1846)  # this algorithm or lock is not supported
+_REFUSED_SO = (1845, 1846)  # error numbers for "this algorithm or lock is not supported"
 _LOST = (2006, 2013, 2003, 2002)
 
 
 class Difference(Exception):
-    """InnoDB and ATOLL disagree. `kind` is what a smaller script must show too."""
+    """InnoDB and ATOLL gave different answers. A shortened script counts as showing the same difference if
+    its `kind` is the same."""
 
     def __init__(self, kind: str, message: str):
         super().__init__(message)
@@ -43,7 +44,8 @@ class Difference(Exception):
 
 
 class Stop(Exception):
-    """The two differ for a reason on the list, or InnoDB's table is damaged: this round cannot go on."""
+    """The engines differ for a reason in ALLOWED, or InnoDB's table is damaged. The round ends, without a
+    failure."""
 
     def __init__(self, reason: str, detail: str = ""):
         super().__init__(reason)
@@ -52,7 +54,7 @@ class Stop(Exception):
 
 @dataclass(frozen=True)
 class Allowed:
-    """A difference that is right. `errors` are those of InnoDB and ATOLL, 0 for success."""
+    """A difference that is no error. `errors` are the error numbers of InnoDB and ATOLL; 0 means success."""
 
     errors: tuple[int, int]
     statement: str  # regular expression
@@ -97,7 +99,7 @@ class Answer:
 
 
 class Pair:
-    """The two databases and the sessions open on them."""
+    """The two databases, and the sessions that are open on them."""
 
     def __init__(self, server: Server, log: Callable[[str], None] = lambda _: None):
         self.server = server
@@ -118,7 +120,8 @@ class Pair:
             )
 
     def _sync_sequences(self) -> None:
-        """InnoDB writes sequences without undo log, and the commit of what has none syncs no log: another one does."""
+        """Commits an insert, which syncs InnoDB's redo log. A commit that only changed sequences does not: it
+        has no undo log."""
         self._administer(
             "CREATE DATABASE IF NOT EXISTS aside",
             "CREATE TABLE IF NOT EXISTS aside.synced (a INT) ENGINE=InnoDB",
@@ -152,7 +155,7 @@ class Pair:
         return self._connections[key]
 
     def ask(self, database: str, sql: str, session: str = "main") -> Answer:
-        """Runs one statement on one of the engines. Errors: Difference when the server is gone."""
+        """Runs one statement with one of the engines. Errors: Difference when the server has died."""
         try:
             connection = self._connection(session, database)
             with connection.cursor() as cursor:
@@ -169,7 +172,7 @@ class Pair:
             return Answer(number, str(error.args[1]))
 
     def _rendered(self, sql: str, database: str) -> str:
-        """Puts the engine's name, options and directory into a statement."""
+        """Replaces the placeholders in a statement by the engine's name, options and directory."""
         other = ENGINES["atoll" if database == "inno" else "inno"]
         options = " COMPRESSION=lz4" if database == "atoll" else ""
         values = {"{E}": ENGINES[database], "{X}": other, "{C}": options, "{F}": str(self._files(database))}
@@ -216,7 +219,8 @@ class Pair:
         return answers["inno"]
 
     def _ask_any_how(self, database: str, sql: str, session: str = "main") -> Answer:
-        """What can be changed without a copy or a lock is the engine's own; what comes out of it is not."""
+        """Runs a statement; if the engine does not support its ALGORITHM or LOCK, runs it again without
+        them."""
         answer = self.ask(database, sql, session)
         return self.ask(database, HOW.sub("", sql), session) if answer.error in _REFUSED_SO else answer
 
@@ -230,7 +234,7 @@ class Pair:
             return self.healthy(step, inno, atoll)
         if _shape(inno, step.ordered) != _shape(atoll, step.ordered):
             raise Difference(f"rows {verb}", f"{step.sql}\n{_disagreement(inno, atoll, step.ordered)}")
-        # An ALTER counts the rows it copied: none when it is done in place.
+        # Not compared for ALTER, which counts the copied rows: none when it works in place.
         counted = verb in ("INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD")
         if counted and (inno.affected, inno.warnings) != (atoll.affected, atoll.warnings):
             raise Difference(f"counts {verb}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
@@ -244,7 +248,7 @@ class Pair:
         raise Difference(f"error {inno.error} {atoll.error}", f"{step.sql}\n  InnoDB {inno}\n  ATOLL {atoll}")
 
     def _compare_paths(self, step: Step, database: str, answer: Answer) -> None:
-        """All access paths of one question give one set of rows."""
+        """Checks that the same query by different indexes returns the same rows."""
         question = HINTS.sub("", step.sql)
         found = sorted(map(repr, answer.rows))
         first = self._same.setdefault(f"{database}: {question}", found)
@@ -258,13 +262,14 @@ class Pair:
     # ---- health: which engine a complaint is about ------------------------------------------------------
 
     def _engine(self, database: str, table: str) -> str:
-        """Returns the engine of a table: the other one for a while, never so for temporary tables."""
+        """Returns the present engine of a table. ALTER may have changed it, except for temporary tables."""
         query = f"SELECT engine FROM information_schema.tables WHERE table_schema = '{database}' AND table_name = "
         rows = self.ask(database, query + f"'{table}'", "checker").rows
         return rows[0][0] if rows else ENGINES[database]
 
     def healthy(self, step: Step, inno: Answer, atoll: Answer) -> None:
-        """ATOLL's tables are whole; what InnoDB says in the same words is no fault of either."""
+        """Checks answers of CHECK TABLE and its like. Complaints that both engines make in the same words are
+        ignored. Errors: Difference for one about ATOLL's table, Stop for one about InnoDB's."""
         table = step.sql.split()[2]
         rows = {self._engine("inno", table): inno.rows, self._engine("atoll", table): atoll.rows}
         if _complaints(step.sql, rows["ATOLL"], rows["InnoDB"]):
@@ -273,12 +278,13 @@ class Pair:
             raise Stop("InnoDB's table fails its CHECK", f"{step.sql}: {found[0]}")
 
     def _check(self, table: str) -> None:
-        """CHECK TABLE EXTENDED on both. Errors: Difference about ATOLL's table, Stop about InnoDB's."""
+        """Runs CHECK TABLE EXTENDED with both engines. Errors: as for healthy()."""
         step = Step(f"CHECK TABLE {table} EXTENDED")
         self.healthy(step, *(self.ask(database, step.sql, "checker") for database in ENGINES))
 
     def _stop_if_innodb_is_damaged(self, difference: Difference) -> None:
-        """No answer of a damaged table can be compared; ATOLL's tables must pass their own check even then."""
+        """Raises Stop if one of InnoDB's tables is damaged: its answers cannot be compared. ATOLL's must be
+        healthy even then."""
         try:
             for table in self._tables("inno"):
                 self._check(table)
@@ -287,10 +293,12 @@ class Pair:
             raise stop from difference
 
     def _stop_if_innodb_contradicts_itself(self, step: Step, difference: Difference) -> None:
-        """By indexes on virtual columns InnoDB's MRR, batched joins and sorts lose rows or find them twice, and
-        its index keeps the former value when the new one is equal by its collation.
+        """Raises Stop if InnoDB's answer is wrong: with indexes on virtual columns, its MRR, batched joins
+        and sorts lose or repeat rows, and an index keeps a former value that is equal to the new one by the
+        collation.
 
-        So the question is put to copies of InnoDB's rows without indexes: what they say, ATOLL must have said.
+        To find out, the query runs on copies of InnoDB's rows without indexes. If these give ATOLL's answer,
+        InnoDB is wrong.
         """
         atoll = self.ask("atoll", step.sql, step.session)
         self._administer("CREATE DATABASE IF NOT EXISTS aside")
@@ -304,7 +312,8 @@ class Pair:
             raise Stop("InnoDB contradicts itself", str(difference)) from difference
 
     def _stop_if_innodb_reads_virtual_columns(self, step: Step, difference: Difference) -> None:
-        """Its INSERT ... SELECT finds NULL in a virtual column that an index has and the same SELECT shows."""
+        """Raises Stop for a known bug: InnoDB's INSERT ... SELECT may read NULL from an indexed virtual
+        column."""
         source = re.search(r" SELECT .* FROM (t\d+)\b", step.sql)
         if source and " VIRTUAL" in self.definition("inno", source[1], step.session):
             raise Stop("InnoDB's INSERT ... SELECT of a virtual column", str(difference)) from difference
@@ -312,7 +321,8 @@ class Pair:
     # ---- the whole content ----------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """Compares all tables and definitions; all pass CHECK TABLE, ATOLL's come back from SHOW CREATE TABLE."""
+        """Compares all tables and definitions. Also checks that all tables pass CHECK TABLE, and that the
+        text of SHOW CREATE TABLE makes ATOLL's tables again."""
         tables = {database: self._tables(database) for database in ENGINES}
         if tables["inno"] != tables["atoll"]:
             raise Difference("tables", f"InnoDB has {tables['inno']}, ATOLL {tables['atoll']}")
@@ -328,7 +338,7 @@ class Pair:
         answer = self.ask(database, f"SHOW CREATE TABLE {table}", session)
         if (
             answer.error and "storage engine InnoDB" in answer.message
-        ):  # EXCHANGE PARTITION with keys in another order
+        ):  # after EXCHANGE PARTITION of tables whose keys differ in order
             raise Stop("InnoDB cannot open its table", f"{table}: {answer}")
         if answer.error:
             raise Difference("definition", f"SHOW CREATE TABLE {table} in {database}: {answer}")
@@ -348,12 +358,13 @@ class Pair:
 
     def _round_trip(self, table: str) -> None:
         text = self.ask("atoll", f"SHOW CREATE TABLE {table}", "checker").rows[0][1]
-        if "ENGINE=ATOLL" not in text:  # moved to InnoDB for a while
+        if "ENGINE=ATOLL" not in text:  # its engine is InnoDB for a while
             return
         again = self._made_again("atoll", table, text)
         if again == text:
             return
-        # CREATE puts unique keys without NULL first. A key that ALTER has let take NULL stays before them.
+        # CREATE puts unique keys without NULL columns first. If ALTER has made a key's column nullable, the
+        # key keeps its place, so the order of keys may differ.
         moved = sorted(line.rstrip(",") for line in text.split("\n")) == sorted(
             line.rstrip(",") for line in again.split("\n")
         )
@@ -362,7 +373,7 @@ class Pair:
             raise Difference("round trip", f"first\n  {text}\nsecond\n  {again}")
 
     def _made_again(self, database: str, table: str, text: str) -> str:
-        """Returns what SHOW CREATE TABLE says of a table made by what it said."""
+        """Creates a table by `text`, a SHOW CREATE TABLE, and returns SHOW CREATE TABLE of the new table."""
         made = self.ask(database, text.replace(f"`{table}`", "`again`", 1), "checker")
         if made.error:
             raise Difference("round trip", f"{database}: {text}\n  {made}")
@@ -373,10 +384,11 @@ class Pair:
     # ---- counters, restarts, kills --------------------------------------------------------------------
 
     def _align_counters(self, table: str) -> Answer:
-        """Failed and ignored inserts use up numbers as each engine likes: both start again from one number.
+        """Aligns the AUTO_INCREMENT counters: failed and ignored inserts use up different numbers in each
+        engine.
 
-        At the end of the column's type that is no use: InnoDB's counter stays there, so that the last number is given
-        again when its row has not come to be; ATOLL's has gone on.
+        At the last number of the column's type this is impossible. InnoDB's counter stays there, and gives
+        that number again if no row has it; ATOLL's counter has gone on.
         """
         query = f"SELECT auto_increment FROM information_schema.tables WHERE table_name = '{table}' AND table_schema = "
         found = [int((self.ask(d, query + f"'{d}'", "checker").rows or [("0",)])[0][0] or 0) for d in ENGINES]
@@ -416,7 +428,8 @@ class Pair:
             raise Difference("restart", str(error)) from error
 
     def _kill_during(self, step: Step) -> Answer:
-        """Kills the server while ATOLL works on the statement: after the restart it has happened, or has not."""
+        """Kills the server while ATOLL runs the statement. After the restart the statement must be done
+        completely or not at all."""
         delay_s, _, sql = step.sql.partition(" ")
         self._sync_sequences()
         self._connection("main", "atoll")
@@ -449,7 +462,7 @@ class Pair:
 
 
 def _complaints(sql: str, rows: list[tuple], others: list[tuple]) -> list[tuple]:
-    """Returns the rows of CHECK TABLE and its like that tell of damage and that the other engine does not say too."""
+    """Returns the rows of `rows` that report damage, except those that `others` has in the same words."""
     unwanted = ("error", "warning") if "CHECK" in sql else ("error",)
     bad = [row for row in rows if row[2].lower() in unwanted]
     if sql.startswith("CHECK") and rows[-1][3] != "OK":
@@ -464,7 +477,8 @@ def _without_engine(definition: str) -> str:
 
 
 def _text(value: bytes | None) -> str | None:
-    """Keeps every byte, also those that are no characters, so that a statement can be sent back as it came."""
+    """Decodes the value so that every byte is kept, even if it is no character. So a statement can be sent
+    back unchanged."""
     return None if value is None else value.decode("utf-8", "surrogateescape")
 
 

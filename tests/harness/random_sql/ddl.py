@@ -1,7 +1,7 @@
 """Statements of the random SQL test that change definitions.
 
-Every maker returns the statement and what becomes of the picture of the tables when it succeeds; nothing when it
-does not apply.
+Every maker returns the statement and a function that updates the test's model of the tables when the
+statement has succeeded. It returns None when the change does not apply to the table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Definitions:
         return self._explicitly(maker(table))
 
     def _explicitly(self, change: Change | None) -> Change | None:
-        """Sometimes names algorithm and lock; the comparator leaves this out for an engine that refuses it."""
+        """Sometimes adds an ALGORITHM or LOCK. compare.py leaves these out again for an engine that does not
+        support them."""
         if change is None or self.rng.random() > 0.2:
             return change
         sql, done = change
@@ -58,7 +59,7 @@ class Definitions:
         if self.rng.random() < 0.25:
             column = schema.random_generated(self.rng, self.names, table)
         column = column or schema.random_column(self.rng, self.names)
-        if column.type.sql == "JSON":  # InnoDB checks old rows only where its ADD COLUMN has to copy them
+        if column.type.sql == "JSON":  # InnoDB checks the old rows only if its ADD COLUMN copies them
             column.null = True
         place, at = "", len(table.columns)
         if self.rng.random() < 0.2 and not column.uses:
@@ -73,7 +74,7 @@ class Definitions:
         return f"ALTER TABLE {table.name} ADD COLUMN {column.definition()}{place}", done
 
     def _free(self, table: Table) -> list[Column]:
-        """Columns that nothing else in the table mentions."""
+        """The columns that no index, expression or partitioning of the table uses."""
         used = table.used_in_expressions() | {name for index in table.indexes for name in index.columns}
         if table.partitioning:
             used.add(table.partitioning.column)
@@ -101,7 +102,8 @@ class Definitions:
             else ""
         )
 
-        # In the place of NULL InnoDB puts the old default when it changes the table in place, 0 or '' when it copies.
+        # InnoDB replaces NULL by the old default when it alters the table in place, by 0 or '' when it
+        # copies. So demand a copy.
         how = ", ALGORITHM=COPY" if column.default and column.null and not changed.null else ""
 
         def done() -> None:
@@ -163,7 +165,7 @@ class Definitions:
         other = column.type.literal(self.rng) if column.type.family in ("int", "text", "list") else "NULL"
         if (
             "REPEAT" in other
-        ):  # the server writes CONVERT(...) into the definition, which it cannot always read
+        ):  # the server would write CONVERT(...) into the definition, and cannot always parse it
             other = "'x'"
 
         def done() -> None:
@@ -172,7 +174,8 @@ class Definitions:
         return f"ALTER TABLE {table.name} ADD CONSTRAINT {name} CHECK ({column.name} <> {other})", done
 
     def collate(self, table: Table) -> Change:
-        # The picture of the table keeps the old types, and what it asks of text in utf16 is less than of others.
+        # The test's model of the table keeps the old types. utf16 is left out, because statements on utf16
+        # columns must avoid some conditions.
         charset, collation, _ = self.rng.choice([c for c in COLLATIONS if c[2] and c[0] != "utf16"])
         sql = f"ALTER TABLE {table.name} CONVERT TO CHARACTER SET {charset} COLLATE {collation}"
         return sql, _nothing
@@ -230,7 +233,7 @@ class Definitions:
         return f"ALTER TABLE {table.name} {', '.join(clauses)}", done
 
     def several(self, table: Table) -> Change | None:
-        """Several actions in one ALTER, on different things."""
+        """An ALTER with two actions that do not concern the same column or index."""
         makers = self.rng.sample((self.add_column, self.drop_column, self.add_index, self.drop_index,
                                   self.rename_index, self.set_default), 2)  # fmt: skip
         changes = [change for change in (maker(table) for maker in makers) if change]
@@ -316,7 +319,8 @@ class Definitions:
     def maintenance(self, table: Table) -> Change:
         verb = self.rng.choice(("OPTIMIZE TABLE {}", "ANALYZE TABLE {}", "CHECK TABLE {} EXTENDED",
                                 "ANALYZE TABLE {} PERSISTENT FOR ALL", "CHECK TABLE {}", "FLUSH TABLES"))  # fmt: skip
-        # A copy of a TEMPORARY table forgets ON UPDATE on every engine, and InnoDB's OPTIMIZE alone makes one.
+        # With every engine, the copy of a TEMPORARY table loses ON UPDATE. Only InnoDB's OPTIMIZE makes a
+        # copy, so the engines would differ.
         if table.temporary and any(c.type.sql.startswith(("DATETIME", "TIMESTAMP")) for c in table.columns):
             verb = verb.replace("OPTIMIZE", "CHECK")
         return verb.format(table.name), _nothing
@@ -369,7 +373,7 @@ class Definitions:
             if self.rng.random() < 0.4 and len(self.tables) < 6:
                 return self._to_table(table, name, dropped)
             return head + f"DROP PARTITION {name}", dropped
-        if partitioning.kind == "LIST":  # the server leaves rows in the wrong half of a DEFAULT partition
+        if partitioning.kind == "LIST":  # a split of DEFAULT leaves rows in the wrong part
             return head + f"REBUILD PARTITION {name}", _nothing
         last, added, again = partitioning.names[-1], self.names.fresh("p"), self.names.fresh("p")
         bound = max(partitioning.bounds) + 10

@@ -1,6 +1,6 @@
-"""Statements of the random SQL test about what stands beside tables: sequences, triggers, files.
+"""Statements of the random SQL test about sequences, triggers and files.
 
-`{F}` in a statement stands for a directory that the server may write to, one for each engine.
+`{F}` in a statement stands for a directory to which the server may write. Each engine has its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Objects:
     # ---- sequences --------------------------------------------------------------------------------------
 
     def sequence(self) -> Change:
-        """A statement on a sequence, a new one if there is none."""
+        """A statement on a sequence. It creates a sequence if there is none."""
         choice = self.rng.random()
         if not self._sequences or (choice < 0.1 and len(self._sequences) < 3):
             return self._create_sequence()
@@ -66,7 +66,7 @@ class Objects:
     # ---- triggers ---------------------------------------------------------------------------------------
 
     def trigger(self, table: Table) -> Change | None:
-        """Makes or drops a trigger."""
+        """Creates or drops a trigger."""
         if table.temporary:
             return None
         if self._triggers and self.rng.random() < 0.5:

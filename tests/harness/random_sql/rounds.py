@@ -1,9 +1,10 @@
-"""Random SQL, the same on InnoDB and ATOLL: rounds, failures, smaller scripts, replay.
+"""Random SQL, compared between InnoDB and ATOLL: runs rounds, shortens failing scripts, replays scripts.
 
     make random MINUTES=60 SEED=7           runs rounds; writes failures to build/random/
     make random REPLAY=build/random/x.json  runs a script again
 
-A round makes a few tables and runs some hundred steps on them. Its seed decides everything but the moment of a kill.
+A round makes a few tables and runs some hundred steps on them. The seed fixes everything except the time of a
+kill.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from harness.server import Server, ServerFailed
 STEPS_PER_ROUND = 250
 RESULTS = paths.BUILD / "random"
 SETTINGS = (
-    # Not hashed: the server's hash joins miss pairs of strings of different character sets.
+    # Not hashed: hash joins miss pairs of equal strings with different character sets.
     "SET SESSION optimizer_switch = 'mrr=on,mrr_cost_based=off,mrr_sort_keys=on,join_cache_hashed=off', "
     "join_cache_level = 6",
     "SET SESSION optimizer_switch = 'index_condition_pushdown=off,rowid_filter=off', join_cache_level = 0",
@@ -71,7 +72,7 @@ class Result:
 
 
 class Round:
-    """One round: makes steps from its seed and what the tables have become, and runs them."""
+    """One round: makes random steps for the present tables and runs them."""
 
     def __init__(self, pair: Pair, seed: str):
         self.rng = random.Random(seed)
@@ -84,7 +85,7 @@ class Round:
         self.in_transaction = False
 
     def run(self) -> None:
-        """Errors: Difference, Stop."""
+        """Runs the round. Errors: Difference, Stop."""
         self.pair.reset()
         self._do(replace(AUDIT))
         for _ in range(self.rng.choice((2, 3, 4))):
@@ -143,7 +144,7 @@ class Round:
             self._do(step)
 
     def _handler(self) -> None:
-        """A read that finds nothing leaves the position where the engine likes."""
+        """Runs HANDLER reads, until one finds no row: after that the position is undefined."""
         steps = dml.handler_reads(self.rng, self._table())
         for step in steps[:-1]:
             answer = self._do(step)
@@ -152,7 +153,7 @@ class Round:
         self._do(steps[-1])
 
     def _write(self) -> int:
-        """Returns the number of rows changed."""
+        """Runs a random write. Returns the number of rows changed."""
         table, other = self._table(), self._table()
         choice = self.rng.random()
         step: Step | None
@@ -175,9 +176,9 @@ class Round:
         return max(0, self._do(step).affected) if step and not self._innodb_loses(step) else 0
 
     def _innodb_loses(self, step: Step) -> bool:
-        """InnoDB loses a row of a TEMPORARY table that was deleted and inserted again when that is rolled back.
+        """InnoDB loses a TEMPORARY table's row if a deletion and new insertion of the row are rolled back.
 
-        Outside of a transaction too: an UPDATE of keys and a REPLACE may fail halfway.
+        This also happens outside of a transaction, if an UPDATE of keys or a REPLACE fails halfway.
         """
         tables = [t for t in self.definitions.tables if t.temporary and f" {t.name} " in f"{step.sql} "]
         keys = [
@@ -197,7 +198,7 @@ class Round:
             done()
 
     def _beside(self) -> None:
-        """Sequences, triggers, files and history."""
+        """A step with sequences, triggers, files or system-versioned history."""
         choice = self.rng.random()
         versioned = [table for table in self.definitions.tables if table.versioned]
         if versioned and choice < 0.4:
@@ -211,7 +212,7 @@ class Round:
             self._all([step for step in steps if not self._innodb_loses(step)])
 
     def _setting(self) -> None:
-        """Other ways of reading, another strictness, another isolation: of this session, until it ends."""
+        """Changes the session's access methods, strictness or isolation level."""
         step = Step(self.rng.choice(SETTINGS))
         if "ISOLATION" not in step.sql or not self.in_transaction:
             self._do(step)
@@ -236,7 +237,7 @@ class Round:
         self.in_transaction = False
 
     def _xa(self) -> None:
-        """An XA transaction; a prepared one may be left by its connection or outlive the server."""
+        """An XA transaction. Between PREPARE and its end there may be a restart or a kill."""
         self._end_transaction()
         xid = "'x{E}'"
         self._do(Step(f"XA START {xid}"))
@@ -249,7 +250,7 @@ class Round:
             self._do(Step(f"XA {end} {xid}" + (" ONE PHASE" if end == "COMMIT" else "")))
             return
         self._do(Step(f"XA PREPARE {xid}"))
-        # A transaction that changed nothing lasting is known after a restart if the engine has a use for it.
+        # A prepared transaction without durable changes may be unknown after a restart.
         temporary = any(table.temporary for table in self.definitions.tables)
         if changed and not temporary and self.rng.random() < 0.6:
             self._do(Step("", action=self.rng.choice(("restart", "kill"))))
@@ -257,7 +258,7 @@ class Round:
         self._do(Step("", action="verify"))
 
     def _exchange_partition(self) -> None:
-        """A partition and a table of the same columns change places."""
+        """Exchanges a partition with a table that has the same columns."""
         tables = [t for t in self.definitions.tables if t.partitioning and not t.partitioning.sub]
         tables = [t for t in tables if not t.temporary and not t.changed_engine]
         if not tables or len(self.definitions.tables) > 5:
@@ -279,7 +280,7 @@ class Round:
         self._do(Step("", action="verify"))
 
     def _leave(self, step: Step) -> None:
-        """A restart or kill: the open transaction and the temporary tables are gone."""
+        """Runs a restart or kill. The open transaction and the temporary tables are lost."""
         self._do(step)
         self.in_transaction = False
         self.definitions.tables = [table for table in self.definitions.tables if not table.temporary]
@@ -306,17 +307,18 @@ class Round:
             change[1]()
 
     def _innodb_would_be_killed(self, sql: str) -> bool:
-        """InnoDB's partitioned tables are lost when their RENAME or ALTER is cut off (make ddl-walk ENGINE=InnoDB)."""
+        """A kill in RENAME or ALTER may destroy InnoDB's partitioned tables (make ddl-walk ENGINE=InnoDB)."""
         tables = [t for t in self.definitions.tables if t.partitioning and t.changed_engine]
         return any(f" {table.name} " in f"{sql} " for table in tables)
 
     def _truncates_in_pieces(self, sql: str) -> bool:
-        """Several (sub)partitions are truncated by the server, one after the other, whatever the engine."""
+        """The server truncates several (sub)partitions one after the other, with any engine."""
         named = [t.partitioning for t in self.definitions.tables if f" {t.name} " in f"{sql} "]
         return any(p and ("TRUNCATE TABLE" in sql or ("TRUNCATE" in sql and p.sub)) for p in named)
 
     def _duel(self) -> None:
-        """Two sessions in turns. READ COMMITTED: both write single rows; REPEATABLE READ: one of them only reads."""
+        """Two sessions in turns. READ COMMITTED: both write single rows. REPEATABLE READ: one of them only
+        reads."""
         tables = [t for t in self.definitions.tables if t.has_one_way_to_a_row()]
         tables = [t for t in tables if not t.temporary and not t.changed_engine]
         if not tables:
@@ -348,7 +350,7 @@ def new_server() -> Server:
 
 
 def running(server: Server) -> Server:
-    """Returns the server, or a new one in place of one that has ended."""
+    """Returns the server if it runs; otherwise destroys it and returns a new one."""
     if server.running():
         return server
     server.destroy()
@@ -356,7 +358,7 @@ def running(server: Server) -> Server:
 
 
 def replay(pair: Pair, script: list[Step]) -> tuple[int, Difference] | None:
-    """Runs a script in empty databases; returns the step that differs and how, or nothing."""
+    """Runs a script in empty databases. Returns the number of the step that differs, and how; or None."""
     for number, step in enumerate([Step("", action="reset"), *script]):
         try:
             pair.run(step)
@@ -369,7 +371,7 @@ def replay(pair: Pair, script: list[Step]) -> tuple[int, Difference] | None:
 
 
 class Shrinker:
-    """Leaves out steps as long as the same kind of difference remains."""
+    """Shortens a failing script: removes steps while the same kind of difference remains."""
 
     def __init__(self, kind: str, seconds: float):
         self._kind = kind
@@ -402,7 +404,7 @@ class Shrinker:
         pair = Pair(self._server)
         found = replay(pair, script)
         pair.close()
-        if found is not None and found[1].kind == "lost":  # it may still be busy with dying
+        if found is not None and found[1].kind == "lost":  # the server may not have ended yet
             self._server.destroy()
             self._server = new_server().start()
         return found is not None and found[1].kind == self._kind
@@ -420,7 +422,7 @@ def save(failure: Failure) -> None:
 def run_rounds(
     seed: int, minutes: float, shrink_seconds: float = 60, only_round: int | None = None
 ) -> Result:
-    """Runs rounds for so many minutes; each failure is made smaller, saved and printed."""
+    """Runs rounds for `minutes`. The script of each failure is shortened, saved and printed."""
     result = Result()
     deadline = time.monotonic() + minutes * 60
     server = new_server().start()

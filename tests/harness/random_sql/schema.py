@@ -1,7 +1,7 @@
-"""The random SQL test's picture of its tables, and the first definition of each.
+"""The random SQL test's model of its tables, and their random first definitions.
 
-Names of indexes and columns are never used twice within a round, so that a statement means one thing.
-`{E}` in a statement stands for the engine, `{X}` for the other one, `{C}` for options that ATOLL alone has.
+Names of indexes and columns are never reused within a round, so that each name in a script has one meaning.
+`{E}` in a statement stands for the engine, `{X}` for the other engine, `{C}` for options that only ATOLL has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Column:
     stored: bool = False
     auto: bool = False
     check: str = ""
-    uses: tuple[str, ...] = ()  # columns that its expression or default names
+    uses: tuple[str, ...] = ()  # columns in its expression or default
 
     def definition(self) -> str:
         parts = [self.name, self.type.sql]
@@ -48,7 +48,8 @@ class Index:
     whole: bool = True  # no part is a prefix
 
     def by_hash(self, table: Table) -> bool:
-        """A unique key of a whole long column is one of a hidden virtual column with its hash."""
+        """Whether this is a unique key of a whole long column. The server makes such a key with a hidden
+        virtual column that has the column's hash."""
         parts = zip(self.columns, self.parts, strict=True)
         return (
             self.unique
@@ -95,11 +96,11 @@ class Table:
     temporary: bool = False
     versioned: bool = False  # WITH SYSTEM VERSIONING
     period: tuple[str, ...] = ()  # columns of the application-time period `p`: its start and end
-    changed_engine: bool = False  # stands on the other engine for a while
-    set_by_triggers: set[str] = field(default_factory=set)  # columns that an UPDATE sets by a trigger
+    changed_engine: bool = False  # has the other engine for a while
+    set_by_triggers: set[str] = field(default_factory=set)  # columns that a trigger sets in an UPDATE
 
     def partitions(self) -> list[str]:
-        """Returns the names of its partitions."""
+        """Returns the names of the table's partitions."""
         if self.partitioning is None:
             return []
         return self.partitioning.names or [f"p{number}" for number in range(self.partitioning.count)]
@@ -114,14 +115,14 @@ class Table:
         return [column for column in self.columns if not column.expression]
 
     def has_generated_text(self) -> bool:
-        """Returns whether there is a generated TEXT column, stored or not."""
+        """Returns whether the table has a generated TEXT column, stored or virtual."""
         return any(c.type.long and c.expression for c in self.columns)
 
     def auto_column(self) -> Column | None:
         return next((column for column in self.columns if column.auto), None)
 
     def unique_columns(self) -> set[str]:
-        """Returns the columns a unique key depends on, also through generated columns."""
+        """Returns the columns on which a unique key depends, directly or through generated columns."""
         names = {name for index in self.indexes if index.unique for name in index.columns}
         for column in self.columns:
             if column.name in names:
@@ -133,12 +134,13 @@ class Table:
         return used | {column.name for column in self.columns if column.check} | set(self.period)
 
     def total_order(self) -> str:
-        """Returns an ORDER BY list that leaves no ties, or nothing."""
+        """Returns an ORDER BY list that orders all rows without ties; "" if there is none."""
         primary = self.primary()
         return ", ".join(primary.columns) if primary and primary.whole else ""
 
     def has_one_way_to_a_row(self) -> bool:
-        """No other index begins within the primary key: a plan could take it, and lock a row that does not match."""
+        """Whether a row is always found by the primary key. If another index began with one of its columns, a
+        plan could use that index and lock rows that do not match."""
         primary = self.primary()
         key = set(primary.columns) if primary and primary.whole else set()
         return bool(key) and not any(i.name != "PRIMARY" and i.columns[0] in key for i in self.indexes)
@@ -154,7 +156,7 @@ class Table:
 
 
 class Names:
-    """Fresh names: t1, c7, i3, ..."""
+    """Makes new names: t1, c7, i3, ..."""
 
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
@@ -216,7 +218,8 @@ def random_generated(rng: random.Random, names: Names, table: Table) -> Column |
         )
     else:
         made = integer(rng, sql.split()[0], "UNSIGNED" in sql)
-    # The server mixes up virtual text of a table's partitions when it merges them.
+    # When the server merges partitions in index order, it confuses their virtual TEXT columns, so store
+    # these.
     stored = rng.random() < 0.5 or (made.long and table.partitioning is not None)
     return Column(names.fresh("c"), made, expression=pattern.format(base.name), stored=stored,
                   uses=(base.name,))  # fmt: skip
@@ -226,14 +229,14 @@ def random_index(rng: random.Random, names: Names, table: Table, unique: bool | 
     usable = [column for column in table.columns if column.type.indexable]
     if not usable:
         return None
-    unique = False if table.period else unique  # FOR PORTION OF splits rows
+    unique = False if table.period else unique  # FOR PORTION OF may split a row into two
     chosen = rng.sample(usable, min(len(usable), rng.choice((1, 1, 1, 2, 2, 3))))
     parts, whole = [], True
     unique = rng.random() < 0.25 if unique is None else unique
-    by_hash = unique and rng.random() < 0.2  # a unique key of whole long columns is one of their hash
+    by_hash = unique and rng.random() < 0.2  # see Index.by_hash()
     for column in chosen:
         part = column.name
-        expands = column.type.expands()  # a short prefix lets the plan decide what is found
+        expands = column.type.expands()  # with a short prefix, the result would depend on the plan
         if column.type.prefix and not by_hash and (column.type.long or (rng.random() < 0.25 and not expands)):
             part += f"({column.type.prefix if expands else rng.randrange(1, column.type.prefix + 1)})"
             whole = False
@@ -263,7 +266,8 @@ def _random_primary(rng: random.Random, names: Names) -> tuple[list[Column], Ind
 
 
 def random_partitioning(rng: random.Random, names: Names, table: Table) -> Partitioning | None:
-    """Partitions by an integer that is part of every unique key; nothing if there is none, or virtual text."""
+    """Partitions by an integer column that is part of every unique key. None if there is no such column, or
+    if the table has a virtual TEXT column."""
     if any(c.type.long and c.expression and not c.stored for c in table.columns):
         return None
     keys = [set(index.columns) for index in table.indexes if index.unique]
@@ -282,7 +286,8 @@ def random_partitioning(rng: random.Random, names: Names, table: Table) -> Parti
 
 
 def _make_period(rng: random.Random, names: Names, table: Table) -> None:
-    """Gives the table a period of days, with or without a primary key that it is part of."""
+    """Gives the table an application-time period of days, and in most cases a primary key that contains the
+    period."""
     number = Column(names.fresh("c"), integer(rng, "INT"), null=False)
     days = [Column(names.fresh("c"), day, null=False) for day in (day_type(1, 15), day_type(14, 28))]
     table.columns = [number, *days]

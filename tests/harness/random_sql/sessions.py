@@ -1,6 +1,7 @@
-"""Random tables, and connections to them, for tests in which several sessions meet.
+"""Random tables and connections, for tests in which several sessions use the same tables.
 
-Only what ATOLL says is looked at: what sessions do at once has no one outcome to compare with InnoDB's.
+Only ATOLL's answers are checked. They cannot be compared with InnoDB's, because concurrent sessions have no
+single right result.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from harness.random_sql import dml as dml
 from harness.random_sql.schema import Names, Table, random_index, random_table
 from harness.server import Server
 
-# Engine errors that no statement of these may have: a row or an entry was not where it must be.
+# Errors that no statement of these tests may have, such as a missing row or index entry, or a lost
+# connection.
 BAD_ERRORS = {1030, 1032, 1033, 1034, 1194, 1296, 1815, 2006, 2013}
 
 
 @dataclass
 class Wrong(Exception):
-    """What must not be."""
+    """A wrong answer of the engine."""
 
     what: str
 
@@ -42,14 +44,16 @@ def connect(server: Server, flags: int = 0) -> pymysql.Connection:
         client_flag=flags,
     )
     ask(connection, "SET atoll_lock_wait_timeout = 2")
-    # The server takes BETWEEN 'E' AND 'é' for an equality when the two are equal in the connection's collation, though
-    # they are not in the column's; only where it can use an index.
+    # If 'E' and 'é' are equal in the connection's collation, the server treats BETWEEN 'E' AND 'é' as an
+    # equality when it uses an index, even if they differ in the column's collation. So choose a binary
+    # collation.
     ask(connection, "SET NAMES utf8mb4 COLLATE utf8mb4_bin")
     return connection
 
 
 def ask(connection: pymysql.Connection, sql: str) -> list[tuple]:
-    """Returns the rows. Errors: Wrong if the engine says what it must never say; others as they are."""
+    """Runs the statement and returns its rows. Errors: Wrong for an error in BAD_ERRORS; other errors are
+    raised unchanged."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(sql)
@@ -61,14 +65,14 @@ def ask(connection: pymysql.Connection, sql: str) -> list[tuple]:
 
 
 def make_tables(connection: pymysql.Connection, dice: random.Random) -> list[Table]:
-    """Makes up to two tables with at least one secondary index and some rows."""
+    """Creates up to two tables with some rows and usually a secondary index."""
     names = Names()
     tables = []
     for _ in range(8):
         table = random_table(dice, names)
-        table.versioned = False  # needs the clock to go on
+        table.versioned = False  # would need a clock that advances
         if any(c.type.sql.startswith("CHAR") and "nopad" in c.type.sql for c in table.columns):
-            continue  # 'ß' and 'ss' are one to a condition and two to an index, InnoDB's too
+            continue  # with any engine, 'ß' = 'ss' in a condition, but not in an index
         if index := random_index(dice, names, table):
             table.indexes.append(index)
         with contextlib.suppress(pymysql.Error):

@@ -1,4 +1,5 @@
-//! `atollctl cost`: what the stored bytes cost in a month, by table and use, and the requests of a running server.
+//! `atollctl cost`: shows what it costs to store the bytes of a database for a month, by table and use, and
+//! what the requests of a running server cost.
 
 use crate::figures::prices::{Prices, RequestCost};
 use crate::figures::usage::{Summary, Usage, summarize};
@@ -27,8 +28,8 @@ pub(crate) struct CostReport {
     /// False: the prices are the example's.
     pub(crate) prices_given: bool,
     pub(crate) space: Summary,
-    /// What a month of everything stored now costs, and the parts of that for what only the past keeps and
-    /// for what nobody needs.
+    /// What it costs to store everything that is in the bucket now for a month. `history_per_month` is the
+    /// part for bytes that only the past needs, `unneeded_per_month` the part for bytes that nothing needs.
     pub(crate) stored_per_month: f64,
     pub(crate) history_per_month: f64,
     pub(crate) unneeded_per_month: f64,
@@ -36,7 +37,7 @@ pub(crate) struct CostReport {
     pub(crate) requests: Vec<RequestCost>,
 }
 
-/// Shows what the database costs. Always true.
+/// Shows what the database costs. Always returns true: a cost is no problem of the database.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -51,7 +52,7 @@ pub(crate) async fn run(
     Ok(true)
 }
 
-/// Adds up the cost. Errors: `Invalid` for files of `options` that cannot be read or have another format.
+/// Adds up the cost. Errors: `Invalid` when a file that `options` name cannot be read or has a wrong format.
 pub(crate) fn report_of(space: &Space, options: &CostOptions) -> Result<CostReport, StoreError> {
     let prices = Prices::read(options.prices.as_deref())?;
     let requests = match &options.status {

@@ -8,7 +8,7 @@ use objstore::date::utc;
 use objstore::protocol::{ComparedState, Inspector, StateDiff, TableBytes};
 use serde::Serialize;
 
-/// A table that differs.
+/// How the bytes of one table differ between the two states.
 #[derive(Serialize)]
 struct Row {
     name: String,
@@ -21,15 +21,16 @@ struct Row {
 struct Shown<'a> {
     first: &'a ComparedState,
     second: &'a ComparedState,
-    /// The greatest difference first.
+    /// The table with the largest difference comes first.
     tables: Vec<Row>,
     problem: &'a str,
-    /// Tables whose rows differ, if they were asked for.
+    /// Tables whose rows differ. None when the user did not ask for rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<ChangedRows>>,
 }
 
-/// Shows what differs, with `place` the rows too. Always true: a difference is no problem.
+/// Shows which tables differ between the states `first` and `second`; if `place` is given, their rows, too.
+/// Always returns true: a difference is no problem of the database.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

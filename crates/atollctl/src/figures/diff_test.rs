@@ -1,5 +1,6 @@
-//! Goal:   a table is called added, dropped or changed by what both states have of it; the same tables are not shown.
-//! Method: differences made by hand.
+//! Goal:   a table counts as added, dropped or changed by the bytes that each state has of it; a table
+//!         without a difference is not shown.
+//! Method: summarizes differences between states that were built by hand.
 
 use super::*;
 use objstore::protocol::{FileOwner, NamedTable, TableNames};

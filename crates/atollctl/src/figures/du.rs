@@ -1,11 +1,12 @@
-//! `atollctl du`: what takes space, by table and index, and for whom.
+//! `atollctl du`: how much space each table and index takes in the bucket, and whether the present, the past,
+//! both or nothing needs it.
 
 use crate::figures::usage::{Row, Summary, Usage, summarize};
 use crate::output::{Printer, Table, now_ms, shown, size};
 use objstore::StoreError;
 use objstore::protocol::Inspector;
 
-/// Shows what takes space. Always true: that is no problem.
+/// Shows what takes space in the bucket. Always returns true: used space is no problem of the database.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

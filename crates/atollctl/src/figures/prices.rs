@@ -1,11 +1,11 @@
-//! A price list, and what requests of a running server cost by it.
+//! A price list, and the cost of a running server's requests according to it.
 
 use objstore::StoreError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Prices of no provider in particular.
+/// The example price list, which is no provider's.
 const EXAMPLE: &str = include_str!("prices.json");
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -39,7 +39,7 @@ pub(crate) struct RequestCost {
 }
 
 impl Prices {
-    /// Reads the price list in the file `path`; None: the example.
+    /// Reads the price list in the file `path`. None: uses the example.
     ///
     /// Errors: `Invalid` when the file cannot be read or is no price list.
     pub(crate) fn read(path: Option<&Path>) -> Result<Self, StoreError> {
@@ -68,13 +68,13 @@ impl Prices {
         }
     }
 
-    /// What `bytes` cost in a month.
+    /// The cost of storing `bytes` for a month.
     pub(crate) fn stored(&self, bytes: u64) -> f64 {
         bytes as f64 / GIB * self.stored_gib_month
     }
 
-    /// What the requests of a server cost in a month, if they go on as since its start. `status`: what SHOW GLOBAL STATUS
-    /// prints, a name and a number in each line.
+    /// The monthly cost of a server's requests, if it sends them at the same rate as since its start.
+    /// `status` is the output of SHOW GLOBAL STATUS: a name and a number in each line.
     ///
     /// Errors: `Invalid` when `Uptime` or a counter of requests is missing.
     pub(crate) fn requests(&self, status: &str) -> Result<Vec<RequestCost>, StoreError> {
@@ -103,7 +103,8 @@ impl Prices {
     }
 }
 
-/// Reads lines `name<space>number`, also from tables with bars. The names become lower case.
+/// Parses lines with a name and a number, also if they are a table with `|` between the columns. The names
+/// become lower case.
 fn values_of(status: &str) -> BTreeMap<String, f64> {
     let pair = |line: &str| {
         let mut words = line.split(|c: char| c.is_whitespace() || c == '|').filter(|word| !word.is_empty());

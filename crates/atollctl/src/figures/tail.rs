@@ -6,11 +6,13 @@ use objstore::date::utc;
 use objstore::protocol::{FileChange, Follower, Inspector, RootStatus, TailEvent};
 use std::time::{Duration, Instant};
 
-/// The time between two looks at the bucket: while something happens, and when nothing has happened for long.
+/// The time between two listings of the bucket: `WAIT_MIN` while new objects appear. Each listing without a
+/// new object doubles the time, up to `WAIT_MAX`.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Follows for at most `seconds`; None: without end. True: it has ended as the user wanted.
+/// Prints new events for at most `seconds`, or without end if None. Returns true when the time is over or the
+/// output is closed.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: Inspector,
@@ -27,7 +29,8 @@ pub(crate) async fn run(
                     return Ok(true);
                 }
             }
-            // The bucket may come back, and nothing is missed.
+            // The bucket may answer again later. The next poll reports what was published meanwhile, so
+            // nothing is missed.
             Err(error @ StoreError::Unavailable(_)) => {
                 eprintln!("atollctl: {error}");
                 wait = (wait * 2).min(WAIT_MAX);

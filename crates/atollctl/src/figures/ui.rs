@@ -1,4 +1,5 @@
-//! `atollctl ui`: a page about one database, for a browser on this machine: time line, space, cost. Reads only.
+//! `atollctl ui`: serves a page about one database to a browser on this machine. It shows a time line, space
+//! and cost. Nothing is written to the bucket.
 
 use crate::figures::cost::{CostOptions, CostReport, report_of};
 use crate::figures::ui_server::{Server, Site};
@@ -9,7 +10,8 @@ use objstore::protocol::{DatabaseStatus, Inspector, SnapshotStatus, SpaceObject}
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 
-/// A fence, which ends the roots of an epoch, has this size; no root does (docs/internals/formats-bucket.md, FMT-W4).
+/// The size of a fence, the record that ends the roots of an epoch. No root has this size, so a listing tells
+/// fences from roots (docs/internals/formats-bucket.md, FMT-W4).
 const FENCE_BYTES: u64 = 137;
 
 /// How to serve.
@@ -29,11 +31,11 @@ struct Page {
     db_uuid: String,
     owner: String,
     now_ms: u64,
-    /// When each root was made, by the bucket's clock, ascending.
+    /// The time at which each root was created, in milliseconds since 1970 by the bucket's clock, ascending.
     roots: Vec<u64>,
     states: Vec<SnapshotStatus>,
     cost: CostReport,
-    /// Requests that this look took.
+    /// The number of requests that collecting this page's data took.
     requests: u64,
 }
 
@@ -47,7 +49,7 @@ pub(crate) async fn run(
     inspector: &Inspector,
     options: &UiOptions,
 ) -> Result<bool, StoreError> {
-    // Without a database this fails here, and not only in the browser.
+    // If there is no database, the command fails here instead of showing the error in the browser only.
     inspector.status().await?;
     let server = Server::bind(options.port).await?;
     if printer.is_json() {
@@ -91,7 +93,8 @@ fn owner(status: &DatabaseStatus) -> String {
     }
 }
 
-/// The times of roots. Read from the listing, because ten thousand roots would be as many requests.
+/// The times at which the roots were created, taken from the listing of `objects`: reading the roots
+/// themselves would take a request for each of perhaps ten thousand roots.
 fn roots(objects: &[SpaceObject]) -> Vec<u64> {
     let is_root = |object: &&SpaceObject| {
         let slot = object.key.strip_prefix("root/").and_then(|key| key.split_once('/'));

@@ -1,11 +1,12 @@
-//! Serves the page of `atollctl ui` on the loopback interface: four documents, for those who know a
+//! Serves the page of `atollctl ui` on the loopback interface: four documents, each at a URL that contains a
 //! random token.
 //!
-//! UI-1: only this machine can connect, and a request without the token gets nothing: other users
-//!       of the machine do not know it.
-//! UI-2: a request for another host is refused, so a page of somebody else, whose name was pointed at this machine (DNS rebinding),
-//!       cannot read the answers.
-//! UI-3: the browser runs no script but the one in this program (Content-Security-Policy), whatever the names in the bucket are.
+//! UI-1: only this machine can connect, and a request without the token gets no document. Other users of this
+//!       machine do not know the token.
+//! UI-2: a request whose Host header names another host is refused. So a foreign web page whose host name was
+//!       made to resolve to this machine (DNS rebinding) cannot read the answers.
+//! UI-3: the browser runs only the script in this program (Content-Security-Policy), even if a name in the
+//!       bucket contains a script.
 
 use objstore::StoreError;
 use std::future::Future;
@@ -17,10 +18,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// A request is this long at most, and arrives within this time.
+/// The longest head of a request, and the longest time in which it must arrive. Other requests get no answer.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// What was read is shown again within this time, so that loading the page again and again costs few requests.
+/// Data younger than this are shown again instead of read again, so that reloading the page often costs few
+/// requests to the bucket.
 const FRESH: Duration = Duration::from_secs(2);
 
 const HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -29,14 +31,14 @@ const HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src '
 
 type Read = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 
-/// What is served.
+/// The data behind the page, and the last JSON that was made of them.
 pub(crate) struct Site {
     read: Box<dyn Fn() -> Read + Send + Sync>,
     last: Mutex<Option<(Instant, Vec<u8>)>>,
 }
 
 impl Site {
-    /// `read` gives the JSON that the page draws.
+    /// `read` collects the data and returns them as the JSON that the page draws.
     pub(crate) fn new<F>(read: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
@@ -88,7 +90,7 @@ impl Server {
             let gate = Arc::clone(&gate);
             tokio::spawn(async move {
                 let (site, token, port) = gate.as_ref();
-                // A browser that goes away is no error.
+                // A browser that closes its connection early is no error.
                 let _ = answer(stream, site, token, *port).await;
             });
         }
@@ -132,7 +134,8 @@ async fn head_of(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The document behind the token that is asked for, or the status of a refusal.
+/// The path that a request asks for, without the token in front of it; or the HTTP status with which the
+/// request is refused.
 fn asked<'a>(head: &'a str, token: &str, port: u16) -> Result<&'a str, &'static str> {
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');

@@ -1,10 +1,10 @@
-//! What lies in a bucket, summed up by table, index, age and use: what `du`, `cost` and `ui` show.
+//! Sums up the objects of a bucket by table, index, age and use, for the commands `du`, `cost` and `ui`.
 
 use objstore::protocol::{FileOwner, NamedTable, ObjectKind, Space, SpaceObject, SpaceUse, TableNames};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ends of the classes of age, in hours; what is older is in the last class.
+/// The upper bounds of the classes of age, in hours. Older objects are in a further class.
 pub(crate) const AGE_HOURS: [u64; 5] = [1, 24, 7 * 24, 30 * 24, 365 * 24];
 const HOUR_MS: u64 = 3_600_000;
 
@@ -14,15 +14,15 @@ pub(crate) struct Usage {
     pub(crate) objects: u64,
     /// Needed by the newest root only.
     pub(crate) live_bytes: u64,
-    /// Needed by the newest root and by the past.
+    /// Needed by the newest root, and also by snapshots, clones or the history.
     pub(crate) shared_bytes: u64,
     /// Needed by snapshots, clones or the history only.
     pub(crate) history_bytes: u64,
-    /// Needed by nobody: waiting for the collector, or about to be published.
+    /// Needed by nothing: waiting for the collector, or uploaded for a root that is not published yet.
     pub(crate) unneeded_bytes: u64,
     /// Objects whose names are not Atoll's.
     pub(crate) foreign_bytes: u64,
-    /// All these bytes by age: see [`AGE_HOURS`].
+    /// The same bytes by the age of their object, for the classes of [`AGE_HOURS`].
     pub(crate) bytes_by_age: [u64; AGE_HOURS.len() + 1],
 }
 
@@ -43,7 +43,7 @@ impl Usage {
         }
     }
 
-    /// All bytes.
+    /// The bytes of all objects, whatever their use.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes_by_age.iter().sum()
     }
@@ -52,7 +52,8 @@ impl Usage {
 /// What one table, index or kind of object takes.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// `database.table`. In parentheses: what the bytes are, when they belong to no table or the table's name is unknown.
+    /// `database.table`. For bytes that belong to no table, or to a table of unknown name: a description in
+    /// parentheses.
     pub(crate) name: String,
     /// The name of an index; empty for all indexes together.
     pub(crate) index: String,
@@ -64,18 +65,18 @@ pub(crate) struct Row {
     pub(crate) usage: Usage,
 }
 
-/// Everything below the prefix.
+/// The sums over all objects below the prefix of the database.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
-    /// The tables, the greatest first; then the rest of the database.
+    /// The tables, the largest first; then the objects that belong to no table.
     pub(crate) rows: Vec<Row>,
     pub(crate) total: Usage,
     /// Table files that lie in the prefix of another database, because this one is a clone.
     pub(crate) elsewhere_files: u64,
     pub(crate) elsewhere_bytes: u64,
-    /// Why nothing is deleted at present; empty when the collector is free.
+    /// What keeps the collector from deleting anything at present; empty when the collector may delete.
     pub(crate) held_by: String,
-    /// Why some table files have no name; empty when all is well.
+    /// Why the tables of some files could not be named; empty when all could.
     pub(crate) problem: String,
 }
 
@@ -121,7 +122,7 @@ fn full_name(table: &NamedTable) -> String {
     format!("{}.{}", table.database, table.name)
 }
 
-/// What tables and indexes are called.
+/// The names of tables and indexes, by column family, key prefix and index number.
 pub(crate) struct Names<'a> {
     families: &'a BTreeMap<u32, String>,
     tables: BTreeMap<(u32, u32), String>,
@@ -154,7 +155,8 @@ impl<'a> Names<'a> {
         Self { families, tables, indexes }
     }
 
-    /// `database.table`, or in parentheses what is known of it.
+    /// The name of the table to which a file of `owner` belongs: `database.table`, or in parentheses what is
+    /// known about the file if that table has no known name.
     pub(crate) fn table(&self, owner: Option<FileOwner>) -> String {
         let Some(owner) = owner else { return "(table files that no root names)".to_owned() };
         if let Some(name) = owner.prefix.and_then(|prefix| self.tables.get(&(owner.family, prefix))) {

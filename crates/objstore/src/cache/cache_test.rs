@@ -1,5 +1,7 @@
-//! Goal:   the part cache returns the object's bytes whatever happens to it, once per part, in its budget.
-//! Method: an object in a bucket that counts requests; the cache's disk files are damaged, evicted, reopened.
+//! Goal:   the part cache returns the right bytes whatever happens to its disk files, fetches each part once,
+//!         and stays within its budget.
+//! Method: the bucket counts requests; the tests damage and evict the cache's disk files, and reopen the
+//!         cache.
 
 use super::*;
 use crate::crc::PART_BYTES;
@@ -26,7 +28,7 @@ impl Fixture {
         Self { runtime, folder: tempfile::tempdir().unwrap(), bucket, store }
     }
 
-    /// Stores an object of `size` bytes; each object has other bytes.
+    /// Stores an object of `size` bytes in the bucket; its bytes depend on the key.
     fn object(&self, key: &str, size: usize) -> (Arc<str>, Vec<u8>) {
         let salt = key.len() + usize::from(key.as_bytes()[key.len() - 1]);
         let bytes: Vec<u8> = (0..size).map(|i| ((i * salt) ^ (i >> 11)) as u8).collect();
@@ -62,7 +64,7 @@ impl Fixture {
         crate::stats::read(&self.bucket.stats().requests_get)
     }
 
-    /// Waits until fetched parts are on disk: flights end for readers before that.
+    /// Waits until the fetched parts are on disk. Readers get the bytes earlier, before the parts are stored.
     fn settle(&self, cache: &Arc<Cache>, key: &Arc<str>, size: usize) {
         let file = cache.file(key, size as u64).unwrap();
         while !file.flights.lock().is_empty() {
@@ -291,7 +293,7 @@ fn an_unwritable_data_file_serves_without_caching() {
     let (key, bytes) = f.object("sst/00/1-1.sst", 2 * PART);
     let cache = f.open(100 << 20, &[]);
     let file = cache.file(&key, 2 * PART_BYTES).unwrap();
-    // A descriptor that refuses writes: write_part fails with EBADF as a full disk does with ENOSPC.
+    // This descriptor refuses writes, so write_part fails with EBADF, as it fails with ENOSPC on a full disk.
     let read_only = std::fs::File::open(f.folder.path().join("uuid/1-1.sst")).unwrap();
     assert!(file.write_part(&read_only, 0, &bytes[..PART]).is_err());
     assert!(!file.is_present(0));
@@ -312,7 +314,8 @@ fn a_bucket_error_reaches_every_reader_and_is_not_kept() {
         cache.read(&file, &data, &mut wanted);
         assert_eq!(wanted[0].result.as_ref().unwrap_err().code(), crate::Code::Unavailable);
         f.store.outage(false);
-        // At once: the flight that has failed may still be there.
+        // This read comes at once, while the failed flight may still be registered: the read must start a new
+        // GET.
         assert_eq!(f.read(&cache, &key, PART, 0, PART), bytes);
         f.settle(&cache, &key, PART);
         cache.drop_range(&file, 0..PART_BYTES);
@@ -344,7 +347,8 @@ fn many_ranges_share_gets_over_small_gaps_only() {
     let cache = f.open(1 << 30, &[]);
     let file = cache.file(&key, size as u64).unwrap();
     let data = file.data().unwrap();
-    // Parts 0, 2, 5 (gaps of 1 and 2 parts) and 60: two GETs.
+    // The ranges need parts 0, 2, 5 (gaps of 1 and 2 parts) and 60. The first three share a GET, so there are
+    // two GETs.
     let places = [5 * PART + 1, 60 * PART, 0, 2 * PART + 9];
     let mut outs = vec![vec![0; 50]; places.len()];
     let mut wanted: Vec<Wanted<'_>> = outs
@@ -387,7 +391,7 @@ fn a_killed_statement_does_not_wait_for_the_bucket() {
     for budget in [1 << 20, 0] {
         let mut f = Fixture::new();
         let (key, _) = f.object("sst/00/1-1.sst", 2 * PART);
-        // The requests have no bound of their own, so that only the KILL can end the wait.
+        // This policy retries a request without end, so that only the KILL can end the wait.
         let endless =
             crate::requests::retry::RetryPolicy { attempts_max: u32::MAX, ..f.bucket.policy().clone() };
         f.bucket = f.bucket.with_policy(endless);
@@ -435,7 +439,7 @@ fn the_cache_gives_way_before_its_disk_is_full() {
 
     with_free(0);
     assert_eq!(used(), 0);
-    // On a small disk, a sixteenth stays free.
+    // On a small disk only a sixteenth must stay free. That much is free here, so nothing has to be evicted.
     cache.leave_room(room::Disk { total: 160, free: 10 });
     assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
 }

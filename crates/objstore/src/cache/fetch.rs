@@ -1,9 +1,11 @@
-//! Brings missing parts from the bucket: neighbours in one GET, GETs in parallel, each part once.
+//! Fetches missing parts from the bucket: neighbouring parts in one GET, several GETs in parallel, each part
+//! once.
 //!
-//! A missing part that is being fetched has a *flight*; every reader that needs the part waits for
-//! that flight. A flight ends for its waiters as soon as the bytes are here, and leaves the table
-//! only after the part is on disk, so that there is no moment at which a reader finds neither. A
-//! GET runs in a task of its own: a reader that goes away takes nothing from the others.
+//! A part that is being fetched has a *flight*, an entry in the file's table `flights`. Every reader that
+//! needs the part waits for its flight. The readers get the bytes as soon as the GET has ended, but the
+//! flight stays in the table until the part is on disk. So a reader that looks meanwhile finds the flight or
+//! the part, and does not fetch the part again. Each GET runs in its own task, so it goes on for the other
+//! readers when the reader that started it is killed.
 
 use super::file::{CacheFile, Check};
 use super::{Cache, STORE_DELAY_MAX, STORE_QUIET, UNSTORED_PARTS_MAX};
@@ -19,32 +21,34 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The state of one part on its way: None until the GET has ended.
+/// A part that is being fetched: None until its GET has ended, then the bytes or the error.
 pub(super) type Flight = watch::Receiver<Option<Result<Bytes>>>;
 type Landing = watch::Sender<Option<Result<Bytes>>>;
 
-/// Gaps of up to this size are fetched with the parts around them: at 1 Gbit/s 1 MiB takes 8 ms, less than
-/// another request's latency.
+/// Gaps between missing parts are fetched along with the parts when they are at most this large: at 1 Gbit/s
+/// 1 MiB takes 8 ms, less than the latency of another request.
 pub(crate) const GAP_BYTES_MAX: u64 = 1 << 20;
 
-/// The most bytes of one GET: bigger ones delay the first byte that a reader waits for, and hold memory.
+/// The most bytes of one GET. A larger GET would make its readers wait longer for their bytes, and hold more
+/// memory.
 pub(crate) const GET_BYTES_MAX: u64 = 8 << 20;
 
-/// A last part below this seldom holds all that is read when a table file is opened: its index has 1 to 4 bytes for each
-/// 1,000 bytes of the file.
+/// A last part shorter than this seldom holds everything that RocksDB reads when it opens a table file,
+/// because the file's index takes 1 to 4 bytes for each 1,000 bytes of the file.
 const SHORT_PART_BYTES: u64 = PART_BYTES / 2;
 
-/// How often a read starts over because eviction took its parts, before it reads past the cache.
+/// How many times a read tries to get its parts through the cache when eviction takes them away again. After
+/// that it reads from the bucket without the cache.
 const ATTEMPTS_MAX: usize = 4;
 
-/// Whether somebody waits for a GET.
+/// Whether a reader waits for a GET.
 #[derive(Debug, Clone, Copy)]
 enum Urgency {
     Reader,
     Prefetch,
 }
 
-/// A range that somebody wants, and where it goes.
+/// A range of an object that a reader wants, and the buffer for its bytes.
 pub(crate) struct Wanted<'a> {
     /// The position of the first byte in the object. Requires: `offset + out.len()` is inside the object.
     pub(crate) offset: u64,
@@ -57,7 +61,8 @@ pub(crate) struct Wanted<'a> {
 impl Cache {
     /// Fills all wanted ranges of `file`, from disk where possible.
     ///
-    /// Requests: one GET per run of missing parts. Blocks: on the network; must not be called on the runtime.
+    /// Requests: one GET per run of missing parts. Blocks: on the network; not for use on the runtime's
+    /// threads.
     pub(crate) fn read(self: &Arc<Self>, file: &Arc<CacheFile>, data: &File, wanted: &mut [Wanted<'_>]) {
         let mut open: Vec<&mut Wanted<'_>> = Vec::new();
         for want in wanted.iter_mut().filter(|w| !w.out.is_empty()) {
@@ -95,7 +100,7 @@ impl Cache {
         self.read_past(&file.key, open);
     }
 
-    /// Starts fetching the missing parts of a range; nobody waits for them.
+    /// Starts fetching the missing parts of a range; no reader waits for them.
     pub(crate) fn prefetch(self: &Arc<Self>, file: &Arc<CacheFile>, range: Range<u64>) {
         let range = range.start..range.end.min(file.size());
         if range.is_empty() || !self.is_enabled() || self.is_full() {
@@ -108,7 +113,8 @@ impl Cache {
         }
     }
 
-    /// Reads ranges of an object without keeping anything: the cache is off, or evicts faster than it fills.
+    /// Reads ranges of an object from the bucket and stores nothing, because the cache is off, its disk
+    /// fails, or it evicts parts faster than they are read.
     pub(crate) fn read_past(&self, key: &str, mut wanted: Vec<&mut Wanted<'_>>) {
         wanted.retain(|w| !w.out.is_empty());
         wanted.sort_unstable_by_key(|w| w.offset);
@@ -133,7 +139,8 @@ impl Cache {
         }
         for part in CacheFile::parts_of(range.start, range.end - range.start) {
             self.drop_damaged(file, part);
-            // A GET that has just landed may be what was damaged: the next reader must not join it.
+            // The damaged bytes may come from a GET that has just ended, so the next reader must not take the
+            // bytes of that GET's flight.
             let mut flights = file.flights.lock();
             if flights.get(&part).is_some_and(|flight| flight.borrow().is_some()) {
                 flights.remove(&part);
@@ -156,7 +163,8 @@ impl Cache {
         }
     }
 
-    /// Waits until the parts are here or have failed. Parts that came to the disk meanwhile are left out.
+    /// Fetches `parts` and waits for them; returns the bytes or the error of each. Parts that came to the
+    /// disk meanwhile are left out of the result.
     async fn fetch(self: &Arc<Self>, file: &Arc<CacheFile>, parts: &[u32]) -> HashMap<u32, Result<Bytes>> {
         let mut fetched = HashMap::new();
         for (part, mut flight) in self.launch(file, parts, Urgency::Reader) {
@@ -171,7 +179,7 @@ impl Cache {
         fetched
     }
 
-    /// Joins the flights of `parts` and starts those that are missing.
+    /// Returns the flights of `parts`; starts a flight for each part that has none and is not on disk.
     fn launch(
         self: &Arc<Self>,
         file: &Arc<CacheFile>,
@@ -278,7 +286,8 @@ impl Cache {
         }
     }
 
-    /// Fills one range from fetched parts and the disk; None when a part has vanished from both.
+    /// Fills one range with the parts in `fetched` and the others from disk. None when a part that is not in
+    /// `fetched` is not on disk any more, or is damaged there.
     fn assemble(
         &self,
         file: &CacheFile,
@@ -327,8 +336,8 @@ fn missing_parts(file: &CacheFile, wanted: &[&mut Wanted<'_>]) -> Vec<u32> {
     parts
 }
 
-/// When the last of the sorted parts is short, adds the part before it: RocksDB opens a table file
-/// by reading its end, and then the index, which lies before that.
+/// Adds the part before the object's last part to `parts` when the last part is missing and short: RocksDB
+/// opens a table file by reading its end, and then the index, which lies before that.
 fn join_short_end(file: &CacheFile, parts: &mut Vec<u32>) {
     let last = file.parts_count().saturating_sub(1);
     if parts.last() != Some(&last) || last == 0 || file.part_length(last) >= SHORT_PART_BYTES {
@@ -357,7 +366,7 @@ fn merge(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     runs
 }
 
-/// Copies `out` from the run that contains it.
+/// Fills `out` from the fetched run that contains its range.
 fn copy_from(ranges: &[Range<u64>], bodies: &[Result<Bytes>], offset: u64, out: &mut [u8]) -> Result<()> {
     let end = offset + out.len() as u64;
     for (range, body) in ranges.iter().zip(bodies) {

@@ -1,14 +1,15 @@
-//! One object's parts on the local disk: a sparse data file and a small index of checksums.
+//! One object's parts on the local disk: a sparse data file, and a small index file with the parts'
+//! checksums.
 //!
 //! Data:  part p lies at its natural offset, p * 256 KiB; absent parts are holes.
 //! Index: bytes 0..8 "ATPARTS1", 8..16 object size (u64 LE), then per part its CRC-32C (u32 LE), 0 = absent
 //!        (a part whose checksum is 0 stores 0xFFFFFFFF). Neither file is synced: a torn write shows as a
 //!        wrong checksum and is fetched again.
 //!
-//! CACHE-3  A part is read only while PRESENT, and its bytes count only if `evictions` did not change meanwhile:
-//!          eviction clears PRESENT, then raises `evictions`, then punches the hole.
-//! CACHE-4  Writing a part and punching its hole exclude each other (`write_lock`); a hole is punched only while the
-//!          part is not PRESENT.
+//! CACHE-3  A part is read only while PRESENT, and the bytes that were read are used only if `evictions` did
+//!          not change meanwhile: eviction clears PRESENT, then raises `evictions`, then punches the hole.
+//! CACHE-4  Writing a part and punching its hole exclude each other (`write_lock`); a hole is punched only
+//!          while the part is not PRESENT.
 //! CACHE-5  A part that comes from an earlier process is checked against its checksum before its first use.
 
 use crate::crc::{PART_BYTES, crc32c};
@@ -30,13 +31,13 @@ const USED: u8 = 4;
 const MAGIC: &[u8; 8] = b"ATPARTS1";
 const HEADER_BYTES: u64 = 16;
 
-/// What the check of a part's bytes said.
+/// The outcome of checking the bytes of a part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Good,
-    /// Evicted while it was read: neither good nor bad.
+    /// The part is not in the cache, or was evicted while it was read: its bytes cannot be judged.
     Gone,
-    /// Other bytes than were stored, or the disk refuses to read them.
+    /// The bytes differ from those that were stored, or the disk fails to read them.
     Bad,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct CacheFile {
 }
 
 impl CacheFile {
-    /// Makes the files for an object of which nothing is cached.
+    /// Creates the two files of an object of which no part is cached yet.
     pub(super) fn create(id: u32, key: Arc<str>, size: u64, path: PathBuf) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
         file.set_len(size)?;
@@ -65,7 +66,8 @@ impl CacheFile {
         Ok(made)
     }
 
-    /// Takes over a data file that holds the whole object and was read in this process.
+    /// Makes the file `path`, which holds the whole object, the object's data file. Its bytes are not checked
+    /// again, because this process has computed `crcs` from them.
     pub(super) fn adopt(id: u32, key: Arc<str>, size: u64, path: PathBuf, crcs: &[u32]) -> io::Result<Self> {
         let made = Self::new(id, key, size, path);
         for ((flag, slot), crc) in made.flags.iter().zip(&made.crcs).zip(crcs) {
@@ -76,7 +78,8 @@ impl CacheFile {
         Ok(made)
     }
 
-    /// Opens what an earlier process left, or says why that is not usable.
+    /// Opens the files that an earlier process left. Errors: a file is missing or damaged, or belongs to
+    /// another object.
     pub(super) fn load(id: u32, key: Arc<str>, size: u64, path: PathBuf) -> io::Result<Self> {
         let made = Self::new(id, key, size, path);
         let index = std::fs::read(made.index_path())?;
@@ -121,12 +124,12 @@ impl CacheFile {
         self.size
     }
 
-    /// Parts of the object, cached or not.
+    /// The number of parts of the object, cached or not.
     pub(super) fn parts_count(&self) -> u32 {
         self.flags.len() as u32
     }
 
-    /// Bytes of part `part`; the last one may be short.
+    /// The length of part `part` in bytes; the object's last part may be shorter than the others.
     pub(super) fn part_length(&self, part: u32) -> u64 {
         PART_BYTES.min(self.size.saturating_sub(u64::from(part) * PART_BYTES))
     }
@@ -140,8 +143,8 @@ impl CacheFile {
         self.flag(part) & PRESENT != 0
     }
 
-    /// Returns the data file. All threads that read or write it at the same time share one descriptor; the
-    /// first one after them opens the file again.
+    /// Returns the data file. Threads that use it at the same time share one descriptor, which is closed when
+    /// the last of them drops it; the next call opens the file again.
     pub(crate) fn data(&self) -> io::Result<Arc<File>> {
         let mut weak = self.data.lock();
         if let Some(open) = weak.upgrade() {
@@ -152,7 +155,8 @@ impl CacheFile {
         Ok(opened)
     }
 
-    /// Fills `out` from `offset` when all its parts are here; Err names the first one that is not.
+    /// Fills `out` from `offset` when all parts of that range are cached; the error names the first part that
+    /// is not.
     ///
     /// The hot path: one bit test per part, one pread, one counter compared. `Check::Bad` in the error means
     /// that the part failed its check: the caller counts and drops it.
@@ -201,7 +205,8 @@ impl CacheFile {
         }
     }
 
-    /// Writes a part that was just fetched. Returns false when it was here already, or the file is deleted.
+    /// Writes a part that was just fetched. Returns false when the part is cached already or the files are
+    /// deleted.
     pub(super) fn write_part(&self, data: &File, part: u32, bytes: &[u8]) -> io::Result<bool> {
         let _exclusive = self.write_lock.lock();
         if self.is_present(part) || self.is_deleted() {
@@ -217,7 +222,8 @@ impl CacheFile {
         Ok(true)
     }
 
-    /// Takes a part out: readers stop using it at once. Returns its length, 0 when it was not here.
+    /// Removes a part from the cache; readers stop using it at once. Returns its length in bytes, or 0 when
+    /// the part was not cached.
     pub(super) fn clear(&self, part: u32) -> u64 {
         let Some(flag) = self.flags.get(part as usize) else { return 0 };
         if flag.fetch_and(!(PRESENT | VERIFIED | USED), Ordering::AcqRel) & PRESENT == 0 {
@@ -227,11 +233,12 @@ impl CacheFile {
         self.part_length(part)
     }
 
-    /// Gives the disk space of cleared parts back. Requires: [`Self::clear`] was called for them.
+    /// Gives the disk space of a part back by punching a hole. Requires: [`Self::clear`] was called for the
+    /// part.
     pub(super) fn punch(&self, part: u32) -> io::Result<()> {
         let _exclusive = self.write_lock.lock();
         if self.is_present(part) || self.is_deleted() {
-            return Ok(()); // Fetched again meanwhile.
+            return Ok(()); // The part was fetched again meanwhile, or there is no file any more.
         }
         self.write_index_entry(part, 0)?;
         let data = self.data()?;
@@ -240,8 +247,8 @@ impl CacheFile {
         Ok(())
     }
 
-    /// Takes everything out and gives the space back by truncation, where holes cannot be punched.
-    /// Returns the bytes that were here.
+    /// Removes all parts from the cache and gives their space back by truncating the data file, for file
+    /// systems that cannot punch holes. Returns the number of bytes that were cached.
     pub(super) fn clear_all(&self) -> io::Result<u64> {
         let _exclusive = self.write_lock.lock();
         let freed = (0..self.parts_count()).map(|part| self.clear(part)).sum();
@@ -253,12 +260,12 @@ impl CacheFile {
         Ok(freed)
     }
 
-    /// Bytes of the parts that are here.
+    /// The number of bytes of all cached parts.
     pub(super) fn bytes_present(&self) -> u64 {
         (0..self.parts_count()).filter(|p| self.is_present(*p)).map(|p| self.part_length(p)).sum()
     }
 
-    /// Deletes both files; open descriptors stay readable. Returns the bytes that were here.
+    /// Deletes both files; open descriptors stay readable. Returns the number of bytes that were cached.
     pub(super) fn unlink(&self) -> u64 {
         let _exclusive = self.write_lock.lock();
         self.dead.store(true, Ordering::Release);
@@ -268,12 +275,13 @@ impl CacheFile {
         freed
     }
 
-    /// Whether both files are deleted: what is here can be read, and nothing is stored any more.
+    /// Whether both files are deleted. Readers with an open descriptor can still read the cached parts, but
+    /// no more parts are stored.
     pub(crate) fn is_deleted(&self) -> bool {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Whether the part was used since the last call.
+    /// Whether a reader has used the part since the last call.
     pub(super) fn take_used(&self, part: u32) -> bool {
         match self.flags.get(part as usize) {
             Some(flag) => flag.fetch_and(!USED, Ordering::Relaxed) & USED != 0,

@@ -1,11 +1,13 @@
-//! The part cache: parts of objects on the local disk, within a budget, surviving restarts.
+//! The part cache keeps parts of the bucket's objects on the local disk, within a budget of bytes. They
+//! survive restarts.
 //!
-//! [`file`] holds the parts of one object, [`queue`] the order of eviction, [`fetch`] brings missing parts
-//! from the bucket, each once however many readers wait for it. Nothing here is needed for correctness: a
-//! cache that is empty, full, damaged or unwritable costs time, never an error.
+//! [`file`] holds the parts of one object, [`queue`] the order of eviction. [`fetch`] brings missing parts
+//! from the bucket, each once however many readers wait for it. Correctness does not depend on the cache:
+//! when it is empty, full, damaged or unwritable, reads take longer but do not fail.
 //!
-//! Locks: `state` (registry and queues) is never held over the network, and over disk work only while the
-//! empty files of an object are made: two that made them at once would truncate each other's parts.
+//! Locks: `state` (registry and queues) is never held during a request. It is held during disk work only
+//! while the cache is opened and while the empty files of an object are created: two threads that created
+//! them at once would truncate each other's parts.
 
 pub(crate) mod fetch;
 pub(crate) mod file;
@@ -34,17 +36,20 @@ use tokio::time::Instant;
 /// How long the cache stores nothing after the disk was full.
 const FULL_PAUSE: Duration = Duration::from_secs(10);
 
-/// GETs for missing parts in flight, over all readers of a store: at most 16 x 8 MiB of memory.
+/// The most GETs for missing parts that run at once, over all readers of a store: their bytes take at most
+/// 16 x 8 MiB of memory.
 const FETCHES_MAX: usize = 16;
-/// Fetched parts that wait to be stored: 128 MiB. When there are more, fetching waits for the disk.
+/// The most fetched parts that wait to be stored: 128 MiB. When there are more, further GETs wait for the
+/// disk.
 const UNSTORED_PARTS_MAX: usize = 512;
-/// Storing waits until no reader has waited for a GET for this long: on a machine with few cores, copying a part to
-/// the cache costs a reader as much as receiving the next one, and a query comes back for more within milliseconds.
+/// Fetched parts are stored only after no reader has waited for a GET for this long: on a machine with few
+/// cores, copying a part to the cache delays a reader as much as receiving the next part, and a query asks
+/// for its next part within milliseconds.
 const STORE_QUIET: Duration = Duration::from_millis(20);
-/// Storing waits no longer than this, and not at all when there is no room for further parts.
+/// Storing is put off for at most this long, and not at all when UNSTORED_PARTS_MAX parts wait to be stored.
 const STORE_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Prefetches in flight, GETs that nobody waits for; counted apart, so that a long prefetch does not hold up
-/// a reader.
+/// The most GETs of prefetches, for which no reader waits, that run at once. They are counted apart from
+/// readers' GETs, so that a long prefetch does not hold up a reader.
 const PREFETCHES_MAX: usize = 6;
 
 #[derive(Default)]
@@ -63,7 +68,7 @@ pub(crate) struct Cache {
     used_bytes: AtomicU64,
     state: Mutex<State>,
     full_since: Mutex<Option<Instant>>,
-    /// The file system cannot punch holes: whole objects are evicted.
+    /// True when the file system cannot punch holes; then whole objects are evicted instead of parts.
     has_no_holes: AtomicBool,
     bucket: Bucket,
     stats: Arc<Stats>,
@@ -75,14 +80,16 @@ pub(crate) struct Cache {
     unstored: Semaphore,
     /// How many readers are waiting for GETs.
     waiting_readers: watch::Sender<usize>,
-    /// A fetch waits for room: fetches that have put off storing their parts should store them now.
+    /// Notified when a fetch finds no room for its parts: fetches that have put off storing their parts store
+    /// them now.
     room_wanted: Notify,
 }
 
 impl Cache {
-    /// Opens the cache in `folder` and loads what `objects` (key, size) it still has; drops the rest.
+    /// Opens the cache in `folder`. Loads the cached parts of `objects` (key, size) that it finds there, and
+    /// deletes all other files.
     ///
-    /// Errors: when the folder cannot be made.
+    /// Errors: when the folder cannot be created or read.
     pub(crate) fn open(
         folder: &Path,
         budget_bytes: u64,
@@ -116,7 +123,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Whether parts are kept at all.
+    /// Whether the cache keeps any parts: its budget is not 0.
     pub(crate) fn is_enabled(&self) -> bool {
         self.budget_bytes.load(Ordering::Relaxed) > 0
     }
@@ -127,12 +134,12 @@ impl Cache {
         self.shrink();
     }
 
-    /// Whether a file of `size` bytes may enter as a whole.
+    /// Whether a whole file of `size` bytes may be taken into the cache.
     pub(crate) fn has_room_for(&self, size: u64) -> bool {
         size <= self.budget_bytes.load(Ordering::Relaxed) && !self.is_full()
     }
 
-    /// The cached parts of `key`; made when there are none yet.
+    /// Returns the cache file of object `key`; creates it when there is none.
     pub(crate) fn file(&self, key: &Arc<str>, size: u64) -> io::Result<Arc<CacheFile>> {
         let mut state = self.state.lock();
         if let Some(found) = state.by_key.get(key) {
@@ -146,8 +153,8 @@ impl Cache {
 
     /// Moves a local file that holds the whole object into the cache.
     ///
-    /// Requires: nobody reads the local file by another way than through the result from now on.
-    /// Errors: the local file is still at its place.
+    /// Requires: from now on the local file is read only through the result, because eviction punches holes
+    /// into it. Errors: those of the disk; then the local file is still at its place.
     pub(crate) fn adopt(
         &self,
         local: &Path,
@@ -162,7 +169,8 @@ impl Cache {
         let made = match CacheFile::adopt(id, Arc::clone(key), size, path.clone(), part_crcs) {
             Ok(made) => Arc::new(made),
             Err(error) => {
-                // Without its index the file cannot be trusted after a restart: put it back.
+                // Without its index the file could not be checked after a restart, so it goes back to its
+                // place.
                 std::fs::rename(&path, local)?;
                 return Err(error);
             }
@@ -178,7 +186,8 @@ impl Cache {
         Ok(made)
     }
 
-    /// Where a copy from another file system may be put before it is adopted.
+    /// The path for a copy of a local file that is on another file system and so cannot be renamed into the
+    /// cache.
     pub(crate) fn landing_path(&self, key: &str) -> PathBuf {
         self.path_of(key).with_extension("landing")
     }
@@ -198,12 +207,12 @@ impl Cache {
         }
     }
 
-    /// Evicts until the budget holds.
+    /// Evicts parts until the cache is within its budget.
     pub(crate) fn shrink(&self) {
         self.shrink_to(self.budget_bytes.load(Ordering::Relaxed));
     }
 
-    /// Evicts until at most `bytes` are used.
+    /// Evicts parts until at most `bytes` are used.
     fn shrink_to(&self, bytes: u64) {
         while self.used_bytes.load(Ordering::Relaxed) > bytes {
             let Some((file, part)) = self.next_victim() else { return };
@@ -211,7 +220,7 @@ impl Cache {
         }
     }
 
-    /// Takes a damaged part out, so that the next read fetches it again.
+    /// Removes a damaged part from the cache, so that the next read fetches it again.
     fn drop_damaged(&self, file: &CacheFile, part: u32) {
         let freed = file.clear(part);
         if freed > 0 {
@@ -228,7 +237,7 @@ impl Cache {
         }
     }
 
-    /// Stores fetched parts; failures only mean that they are not cached.
+    /// Stores fetched parts on disk. When that fails, the parts are not cached, but no read fails.
     fn store(&self, file: &CacheFile, parts: &[(u32, bytes::Bytes)]) {
         if !self.is_enabled() || self.is_full() || file.is_deleted() {
             return;
@@ -325,7 +334,7 @@ impl Cache {
         self.full_since.lock().is_some_and(|since| since.elapsed() < FULL_PAUSE)
     }
 
-    /// Stores nothing for a while from now on. Returns whether that has happened before.
+    /// Makes the cache store nothing for FULL_PAUSE from now on. Returns whether that has happened before.
     fn pause_storing(&self) -> bool {
         self.full_since.lock().replace(Instant::now()).is_some()
     }
@@ -344,7 +353,8 @@ impl Cache {
     }
 
     fn path_of(&self, key: &str) -> PathBuf {
-        // The last segment (epoch and file number) is unique in one database; files of another one get its name, too.
+        // The last segment of a key (epoch and file number) is unique within one database. The cache files of
+        // another database's objects have a fingerprint of its place in front.
         let name = key.rsplit('/').next().unwrap_or(key);
         match origin::split(key).0 {
             None => self.folder.join(name),
@@ -352,7 +362,7 @@ impl Cache {
         }
     }
 
-    /// Loads the known files and deletes the others.
+    /// Loads the cache files of `objects` and deletes all other files of the folder.
     fn load(&self, objects: impl IntoIterator<Item = (Arc<str>, u64)>) -> io::Result<()> {
         let mut known: HashMap<PathBuf, (Arc<str>, u64)> =
             objects.into_iter().map(|(key, size)| (self.path_of(&key), (key, size))).collect();

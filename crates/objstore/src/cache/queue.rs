@@ -1,24 +1,25 @@
 //! Which part leaves the cache next: three queues of part ids, after the idea of S3-FIFO (Yang et al., SOSP
 //! 2023, "FIFO queues are all you need for cache eviction").
 //!
-//! A new part enters `small`. One that is used again before it reaches the end of `small` moves to `main`;
-//! one that is not leaves, and is remembered in `ghost`: coming back from there it goes to `main` directly.
-//! So a scan, which touches each part once, passes through a tenth of the cache and leaves the rest alone.
-//! A hit costs one bit (see [`super::file`]); only misses come here. Lock: the one of the cache's state.
+//! A new part enters `small`. At the end of `small`, a part that was used again moves to `main`. A part that
+//! was not used again is evicted, and its id is remembered in `ghost`: when such a part is fetched again, it
+//! enters `main` directly. So a scan, which touches each part once, passes through `small`, a tenth of the
+//! cache, and leaves the parts in `main` alone. A hit only sets a bit of the part (see [`super::file`]); only
+//! misses change the queues. Lock: that of the cache's state.
 
 use std::collections::{HashSet, VecDeque};
 
 /// A part: (cache file id, index of the part in its file).
 pub(super) type PartId = (u32, u32);
 
-/// What the owner of the parts says about the part at the end of a queue.
+/// What the cache answers about the part at the end of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Used since the last such question. The question clears the mark.
+    /// A reader has used the part since the cache was last asked about it. Asking clears the mark.
     Used,
-    /// Not used.
+    /// No reader has used the part since then.
     Unused,
-    /// No longer in the cache: its queue entry is void.
+    /// The part is no longer in the cache, so its queue entry is void.
     Gone,
 }
 
@@ -31,11 +32,12 @@ pub(super) struct Queues {
     ghost_order: VecDeque<PartId>,
 }
 
-/// Share of the parts that `small` may hold before it is emptied first: one in ten, as in the paper.
+/// `evict` takes from `small` while that holds more than one in ten parts, as in the paper, and else from
+/// `main`.
 const SMALL_SHARE: usize = 10;
 
 impl Queues {
-    /// A part has come into the cache.
+    /// Adds a part that has come into the cache.
     pub(super) fn insert(&mut self, part: PartId) {
         if self.ghost.remove(&part) {
             self.main.push_back(part);
@@ -44,14 +46,15 @@ impl Queues {
         }
     }
 
-    /// A part that was in the cache when the server last stopped: proven enough for `main`.
+    /// Adds a part that was cached when the server last stopped. It enters `main`, like a part that was used
+    /// again.
     pub(super) fn insert_known(&mut self, part: PartId) {
         self.main.push_back(part);
     }
 
-    /// Takes the part to evict; None when nothing is left.
+    /// Removes the part to evict next from its queue and returns it; None when both queues are empty.
     ///
-    /// `usage` is asked about each candidate. Bounded: every part is passed over at most once per mark.
+    /// Asks `usage` about each candidate. The loop ends because a part is passed over at most once per mark.
     pub(super) fn evict(&mut self, usage: impl Fn(PartId) -> Use) -> Option<PartId> {
         loop {
             let from_small =
@@ -77,7 +80,7 @@ impl Queues {
         }
     }
 
-    /// Entries, void ones included.
+    /// The number of entries in both queues, void ones included.
     pub(super) fn len(&self) -> usize {
         self.small.len() + self.main.len()
     }
@@ -123,7 +126,7 @@ mod tests {
             evicted.push(queues.evict(usage).unwrap());
         }
         let hot_lost = evicted.iter().filter(|(file, part)| *file == 1 && *part < 90).count();
-        // One may go while the queues form: nothing had been in `main` yet.
+        // One hot part may be evicted at the beginning, while `main` is still empty.
         assert!(hot_lost <= 1, "a scan of 1000 parts pushed {hot_lost} hot parts out");
     }
 

@@ -1,15 +1,15 @@
-//! The cache gives way first: before its disk is full, the cache frees space for what cannot do without it, which is the log, new table
-//! files, and everything else of the server on that disk.
+//! Before its disk is full, the part cache evicts parts, because the space is needed for the log, for new
+//! table files and for everything else that the server writes to that disk.
 
 use super::Cache;
 use crate::log::Level;
 use std::sync::atomic::Ordering;
 
-/// The cache leaves this much free, or a sixteenth of a small disk: what a server writes between two looks at the
-/// disk, a second apart, is less than that on any disk.
+/// The cache keeps this many bytes of its disk free, or a sixteenth of a disk below 16 GiB. The free space is
+/// looked at every second, and a server writes less than that within a second.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
-/// What a file system says of itself, in bytes.
+/// The size of a file system and its free space, in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Disk {
     pub(super) total: u64,
@@ -17,16 +17,17 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// How much must become free.
+    /// How many bytes must be freed.
     fn lacks(self) -> u64 {
         FREE_BYTES_MIN.min(self.total / 16).saturating_sub(self.free)
     }
 }
 
 impl Cache {
-    /// Evicts as much as the disk lacks of free space, and stores nothing for a while. Local disk work only.
+    /// Evicts as many bytes as the disk lacks of free space, and makes the cache store nothing for a while.
+    /// Local disk work only.
     pub(crate) fn give_way(&self) {
-        // A file system that does not say how full it is cannot be helped.
+        // When the file system does not tell its free space, nothing is evicted.
         let Ok(disk) = rustix::fs::statvfs(&self.folder) else { return };
         let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
         self.leave_room(Disk { total: bytes(disk.f_blocks), free: bytes(disk.f_bavail) });

@@ -1,5 +1,6 @@
 //! Goal:   a bucket that keeps its promises is certified and left clean; one that breaks any of them is not.
-//! Method: buckets in memory whose store breaks one promise each. The real servers are in tests/s3_servers.rs.
+//! Method: buckets in memory whose store breaks one promise each. The same checks run against real S3 servers
+//!         in tests/s3_servers.rs.
 
 use super::*;
 use crate::requests::fault::{Fault, faulty_bucket};
@@ -29,7 +30,7 @@ async fn a_directory_is_certified() {
         ..crate::StoreConfig::default()
     };
     let bucket = crate::requests::client::connect(&config, std::sync::Arc::default()).unwrap();
-    let options = CertifyOptions { objects: 100, ..few() }; // Each is synced.
+    let options = CertifyOptions { objects: 100, ..few() }; // A directory syncs each object.
     let certificate = certify(&bucket, None, &options).await.unwrap();
     assert_eq!(certificate.fitness, Fitness::Fit, "{certificate:?}");
     assert!(bucket.list("", None).await.unwrap().is_empty());

@@ -1,4 +1,5 @@
-//! Listings: every object once, in the order of the bytes of its name, over several pages, from any name on.
+//! Checks listings: they name every object once, in the byte order of the names, over several pages, and from
+//! any name on.
 
 use super::{IN_FLIGHT, Seen, failed, ok};
 use crate::error::{Result, StoreError};
@@ -7,9 +8,9 @@ use crate::requests::failure::Failure;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 
-/// The names that are listed, in order: some like Atoll's (numbers, folders of two digits), and some whose
-/// order tells whether bytes are compared (`-` and `.` are smaller than `/`, `_` and `a` are larger than
-/// `Z`).
+/// The names of the test objects, in byte order. Most look like Atoll's (numbers, folders of two digits). The
+/// order of the others shows whether the store compares bytes: `-` and `.` are smaller than `/`, and `_` and
+/// `a` are larger than `Z`.
 fn names(folder: &str, count: usize) -> Vec<String> {
     let tricky = ["a-b", "a.b", "a/b", "a/c/d", "Z", "_", "a=b"];
     let numbers = (tricky.len()..count).map(|n| match n % 3 {
@@ -47,7 +48,8 @@ pub(super) async fn order_and_pages(bucket: &Bucket, place: &str, count: usize) 
             )));
         }
     }
-    // In the middle, around the border of the first page, and at both ends.
+    // Listings that start at the beginning, in the middle, around the border of the first page (1000 names),
+    // and at the end.
     for at in [0, count / 2, 998, 999, 1000, count.saturating_sub(2), count.saturating_sub(1)] {
         let Some(after) = names.get(at) else { continue };
         let rest: Vec<String> =

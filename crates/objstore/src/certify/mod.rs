@@ -1,8 +1,9 @@
-//! Proves that a provider keeps what Atoll builds on, by requests that would show it if it did not.
+//! Tests whether a provider has the properties that Atoll relies on, by requests whose answers would reveal a
+//! missing property.
 //!
-//! Each property is one [`Finding`]. Everything is written below `hint/certify/<random>/`, which the protocol
-//! ignores, and deleted at the end; so it may run beside a server. The answer "slow down", which only a busy
-//! provider gives, is counted.
+//! Each property gives one [`Finding`]. All objects are written below `hint/certify/<random>/`, which the
+//! protocol ignores, and are deleted at the end, so the tests may run beside a server. Answers "slow down" of
+//! a busy provider are counted.
 
 mod listing;
 mod reading;
@@ -17,33 +18,34 @@ use crate::stats::read;
 use futures_util::{StreamExt, TryStreamExt};
 use serde::Serialize;
 
-/// Requests in flight where the order does not matter.
+/// How many requests are in flight at a time, in tests where their order does not matter.
 const IN_FLIGHT: usize = 16;
-/// Attempts at one request: with the waits between them, up to 20 s of a provider that says "slow down".
+/// Attempts at one request. With the waits between them, a request outlasts up to 20 s of answers "slow
+/// down".
 const ATTEMPTS_MAX: u32 = 9;
 
 /// What was found out about one property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It holds.
+    /// The provider has the property.
     Ok,
-    /// Worth knowing; Atoll does not need it.
+    /// A fact worth knowing; Atoll does not need the property.
     Note,
-    /// It does not hold; Atoll works, with less protection.
+    /// The provider lacks the property. Atoll works, but with less protection of its data.
     Warning,
-    /// It does not hold, and Atoll would lose data.
+    /// The provider lacks the property, and Atoll would lose data.
     Failed,
-    /// It could not be told, for example because the bucket did not answer.
+    /// The test had no result, for example because the bucket did not answer.
     Unknown,
 }
 
-/// One property.
+/// The result of the test of one property.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
     /// Its name.
     pub property: &'static str,
-    /// What was found out about it.
+    /// The result.
     pub verdict: Verdict,
     /// What was done and seen, for people.
     pub text: String,
@@ -57,11 +59,11 @@ pub enum Fitness {
     Fit,
     /// No: some property failed.
     Unfit,
-    /// Nothing failed, and not everything could be examined.
+    /// No property failed, but some could not be examined.
     Unknown,
 }
 
-/// All that was found.
+/// The results for one bucket.
 #[derive(Debug, Clone, Serialize)]
 pub struct Certificate {
     /// Bucket and endpoint.
@@ -74,29 +76,32 @@ pub struct Certificate {
     pub requests: u64,
 }
 
-/// How much is done. More rounds find a rarer fault.
+/// How much `certify` tests. More rounds find rarer faults.
 #[derive(Debug, Clone)]
 pub struct CertifyOptions {
-    /// Races for one name each.
+    /// How many races are run; each is for a name of its own.
     pub rounds: usize,
-    /// Writers in each race.
+    /// How many writers each race has.
     pub writers: usize,
-    /// Objects of the listing. S3 gives 1000 in a page.
+    /// How many objects are written to test listings. A page of S3 has 1000.
     pub objects: usize,
 }
 
 impl Default for CertifyOptions {
-    /// A proxy that writes 2 ms after it has looked was found out in the first race in ten of ten runs, twice
-    /// by two or three writers only; 24 races leave room for shorter windows. 1,100 objects are two pages.
+    /// Measured with a faulty proxy that checks whether a name exists and writes 2 ms later. The first race
+    /// found the fault in ten of ten runs, though in two runs only two or three writers noticed. 24 races
+    /// find shorter windows, too. 1,100 objects are two pages.
     fn default() -> Self {
         Self { rounds: 24, writers: 16, objects: 1100 }
     }
 }
 
-/// Examines `bucket`. `damaging` is the same bucket from [`crate::requests::client::connect_damaging`], with the same counters; None
-/// when nothing is sent over a line (a directory).
+/// Examines `bucket`. `damaging` is the same bucket, connected by
+/// [`crate::requests::client::connect_damaging`] with the same counters. It is None for a directory, because
+/// no network can damage uploads there.
 ///
-/// Errors: those of the first requests, when nothing could be examined: the bucket does not answer or refuses the keys.
+/// Errors: those of the first listing, when nothing could be examined because the bucket does not answer or
+/// refuses the keys. A later error becomes a finding.
 /// Requests: about 3,800 with the default options; 41 MB up, 88 MB down.
 pub async fn certify(
     bucket: &Bucket,
@@ -129,7 +134,8 @@ pub async fn certify(
     Ok(Certificate { place: bucket.place().to_owned(), fitness, findings, requests })
 }
 
-/// What a check saw: a verdict and its words. An error is judged by [`finding`].
+/// The result of a check: a verdict, and text that explains it. When the check returns an error instead,
+/// [`finding`] decides the verdict.
 type Seen = (Verdict, String);
 
 fn ok(text: impl Into<String>) -> Seen {
@@ -140,7 +146,8 @@ fn failed(text: impl Into<String>) -> Seen {
     (Verdict::Failed, text.into())
 }
 
-/// Turns what a check returned into a finding. An answer that breaks a promise is a failure; no answer tells nothing.
+/// Turns what a check returned into a finding. An error that a sound provider would not cause gives `Failed`;
+/// any other error, such as no answer, gives `Unknown`.
 fn finding(property: &'static str, seen: Result<Seen>) -> Finding {
     let (verdict, text) = seen.unwrap_or_else(|error| {
         let verdict = match &error {
@@ -163,7 +170,7 @@ fn fitness(findings: &[Finding]) -> Fitness {
     }
 }
 
-/// What the provider answered when it had too much to do, in all requests so far.
+/// Reports how many of all requests so far the provider has answered with "slow down".
 fn throttling(bucket: &Bucket) -> Finding {
     let throttled = read(&bucket.stats().requests_throttled);
     let sent = requests(bucket);

@@ -1,4 +1,5 @@
-//! Reads: what was written is there at once, what was deleted is not, and a range is the range that was asked for.
+//! Checks reads: a written object is visible at once, a deleted one is gone at once, and a GET of a range
+//! returns exactly that range.
 
 use super::{Seen, failed, ok};
 use crate::error::Result;
@@ -7,13 +8,13 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::ops::Range;
 
-/// How many objects are looked for before they are written, after that, and after their deletion.
+/// How many objects each check writes or deletes, and looks for before and after.
 const PROBES: usize = 12;
-/// Size of the object that is read in ranges: more than one part of the cache.
+/// Size of the object that is read in ranges. It spans several parts of the cache (256 KiB each).
 const RANGED_BYTES: u64 = (1 << 20) + 77;
 
-/// An object is found by GET, HEAD and LIST as soon as its PUT was answered, also when it was looked for before; an
-/// overwritten one has its new bytes.
+/// Checks that GET, HEAD and LIST find an object as soon as its PUT was answered, even if a GET before the
+/// PUT found no object. After an overwriting PUT they show the new bytes.
 pub(super) async fn after_write(bucket: &Bucket, place: &str) -> Result<Seen> {
     let checks = (0..PROBES).map(|probe| async move {
         let folder = format!("{place}/fresh/{probe}");
@@ -46,7 +47,8 @@ pub(super) async fn after_write(bucket: &Bucket, place: &str) -> Result<Seen> {
     }
 }
 
-/// Deleted objects are gone for GET, HEAD and LIST, deleting one again is no error, and its name can be created anew.
+/// Checks that GET, HEAD and LIST do not find deleted objects, that deleting an object again is no error, and
+/// that its name can be created anew.
 pub(super) async fn deletion(bucket: &Bucket, place: &str) -> Result<Seen> {
     let checks = (0..PROBES).map(|probe| async move {
         let folder = format!("{place}/gone/{probe}");
@@ -71,7 +73,8 @@ pub(super) async fn deletion(bucket: &Bucket, place: &str) -> Result<Seen> {
     }
 }
 
-/// Ranges at the start, in the middle and at the end; one behind the end is an error.
+/// Checks GETs of ranges at the start, in the middle and at the end of an object. A range beyond the end must
+/// give an error.
 pub(super) async fn ranges(bucket: &Bucket, place: &str) -> Result<Seen> {
     let key = format!("{place}/ranged");
     let whole: Vec<u8> = (0..RANGED_BYTES).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8).collect();

@@ -1,4 +1,4 @@
-//! Create-only PUTs: of all writers of one name exactly one wins, and its bytes stay.
+//! Checks create-only PUTs: exactly one of all writers of a name wins, and its bytes stay.
 
 use super::{CertifyOptions, Seen, failed, ok};
 use crate::error::Result;
@@ -9,11 +9,12 @@ use futures_util::future::try_join_all;
 use std::sync::Arc;
 use tokio::sync::Barrier;
 
-/// Sizes of what is written, round by round: roots and claims are small, chunks of the log larger. A long
-/// body makes the time between looking and writing longer, where a provider looks first.
+/// Sizes of the written objects, used in turn: roots and claims are small, chunks of the log larger. If a
+/// provider wrongly checks for the name before it receives the body, a long body lengthens the time between
+/// its check and its write.
 const BODY_BYTES: [usize; 3] = [100, 8 << 10, 256 << 10];
 
-/// Bytes that no other writer has, and the nonce in them.
+/// Makes bytes that no other writer has. They consist of a random nonce, which is returned, too.
 fn own_bytes(size: usize) -> Result<(Bytes, [u8; 16])> {
     let mut nonce = [0; 16];
     fill_random(&mut nonce)?;
@@ -21,13 +22,14 @@ fn own_bytes(size: usize) -> Result<(Bytes, [u8; 16])> {
     Ok((bytes.into(), nonce))
 }
 
-/// The second write of a name must not replace the first.
+/// Checks that a create-only PUT of an existing name does not replace the object.
 pub(super) async fn in_sequence(bucket: &Bucket, place: &str) -> Result<Seen> {
     bucket.probe_conditional_put(&format!("{place}/sequence/1")).await?;
     Ok(ok("the second write of a name is refused"))
 }
 
-/// Many writers at once, several times: each time one must win, and all must agree which one.
+/// Lets many writers create the same name at once, in several rounds. In each round one writer must win, and
+/// all must agree which one.
 pub(super) async fn in_a_race(bucket: &Bucket, place: &str, options: &CertifyOptions) -> Result<Seen> {
     let mut winners = Vec::new();
     for (round, size) in (0..options.rounds).zip(BODY_BYTES.into_iter().cycle()) {
@@ -50,7 +52,7 @@ pub(super) async fn in_a_race(bucket: &Bucket, place: &str, options: &CertifyOpt
     )))
 }
 
-/// Runs one race. Returns the winner's bytes, or in words what went wrong.
+/// Runs one race for the name `key`. Returns the winner's bytes, or a text that says what went wrong.
 async fn race(bucket: &Bucket, key: &str, writers: usize, size: usize) -> Result<Result<Bytes, String>> {
     let start = Arc::new(Barrier::new(writers));
     let attempts = (0..writers).map(|_| {

@@ -1,4 +1,5 @@
-//! Uploads in pieces, what is left of one that was given up, and uploads that are damaged on their way.
+//! Checks uploads in pieces, what remains of an aborted upload, and uploads that are damaged on their way to
+//! the bucket.
 
 use super::{Finding, Seen, Verdict, failed, finding, ok};
 use crate::error::{Result, StoreError};
@@ -11,10 +12,10 @@ use hyper::{Method, StatusCode};
 use object_store::MultipartId;
 use object_store::multipart::{MultipartStore, PartId};
 
-/// The smallest piece that S3 allows but for the last one.
+/// The smallest piece that S3 allows. Only the last piece of an upload may be smaller.
 const PIECE_BYTES: usize = 5 << 20;
 
-/// All properties of uploads, in order.
+/// Checks all properties of uploads, one after the other.
 pub(super) async fn examine(bucket: &Bucket, damaging: Option<&Bucket>, place: &str) -> Vec<Finding> {
     let Some(multipart) = bucket.parts.multipart.as_deref() else {
         let text = "files are linked or copied into a directory; there are no uploads in pieces".to_owned();
@@ -40,7 +41,8 @@ struct Uploads<'a> {
 }
 
 impl Uploads<'_> {
-    /// Nothing is to be seen before the upload is completed; then all of it, whatever the order its pieces came in.
+    /// Checks that the object is invisible before its upload is completed, and then has the pieces in the
+    /// right order, although they were sent in the wrong one.
     async fn two_pieces(&self) -> Result<Seen> {
         let key = format!("{}/pieces", self.place);
         let id = self.start(&key).await?;
@@ -59,7 +61,8 @@ impl Uploads<'_> {
         })
     }
 
-    /// Whether the completion of an upload can be made create-only. Atoll does not rely on it.
+    /// Finds out whether the store supports create-only completion of an upload in pieces. Atoll does not
+    /// rely on it.
     async fn create_only(&self) -> Result<Seen> {
         let key = format!("{}/pieces-once", self.place);
         self.bucket.put(&key, Bytes::from_static(b"there before")).await?;
@@ -73,7 +76,7 @@ impl Uploads<'_> {
         headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         let answer = self.direct(Method::POST, &key, &format!("uploadId={id}"), headers, body.into()).await?;
         let kept = self.bucket.get(&key).await? == b"there before"[..];
-        // Refused or not: nothing of the upload may stay.
+        // Whether or not the store has refused the completion, the unfinished upload must not stay.
         let _ = self.abort(&key, &id).await;
         let status = answer.status.as_u16();
         Ok(match (answer.status, kept) {
@@ -91,7 +94,7 @@ impl Uploads<'_> {
         })
     }
 
-    /// Unfinished uploads are listed until they are aborted, and leave nothing.
+    /// Checks that an unfinished upload is listed until it is aborted, and that then nothing of it remains.
     async fn leftovers(&self) -> Result<Seen> {
         let key = format!("{}/given-up", self.place);
         let id = self.start(&key).await?;
@@ -117,7 +120,7 @@ impl Uploads<'_> {
         })
     }
 
-    /// A piece that was damaged on its way must be refused.
+    /// Checks that the store refuses a piece of an upload that was damaged on its way.
     async fn damaged_piece(&self, damaging: &Bucket) -> Result<Seen> {
         let key = format!("{}/damaged-piece", self.place);
         let id = self.start(&key).await?;
@@ -184,7 +187,7 @@ impl Uploads<'_> {
             .await
     }
 
-    /// Whether the upload is among the unfinished ones whose names begin with `prefix`.
+    /// Whether the store lists the upload `id` among the unfinished uploads whose keys begin with `prefix`.
     async fn lists_upload(&self, prefix: &str, id: &MultipartId) -> Result<bool> {
         let full = self.bucket.path(prefix)?;
         let encoded = full.as_ref().replace('/', "%2F").replace('=', "%3D");
@@ -193,8 +196,8 @@ impl Uploads<'_> {
         Ok(answer.status == StatusCode::OK && answer.text.contains(&format!("<UploadId>{id}</UploadId>")))
     }
 
-    /// Sends one request that `object_store` does not make, and repeats it while no answer comes or the
-    /// answer is "slow down".
+    /// Sends one request of a kind that the crate `object_store` cannot make. Repeats it while no answer
+    /// comes or the answer is "slow down".
     async fn direct(
         &self,
         method: Method,
@@ -219,7 +222,7 @@ impl Uploads<'_> {
     }
 }
 
-/// A whole upload that was damaged on its way must be refused.
+/// Checks that the store refuses an object, uploaded in one PUT, that was damaged on its way.
 async fn damaged_whole(damaging: &Bucket, place: &str) -> Result<Seen> {
     Ok(match damaging.refuses_damage(&format!("{place}/damaged")).await? {
         true => ok("an upload damaged on its way is refused"),

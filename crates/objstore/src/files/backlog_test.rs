@@ -1,11 +1,13 @@
-//! Goal:   waits for the upload backlog end with a KILL, a shutdown or a higher limit, and nothing is lost.
-//! Method: a registry whose bucket is away and whose backlog is at its limit; other threads wait for it.
+//! Goal:   a thread that waits for the upload backlog goes on after a KILL, at a shutdown or with a higher
+//!         limit, and no file is lost.
+//! Method: a file registry whose bucket does not answer and whose backlog is full; other threads wait for the
+//!         backlog.
 
 use super::tests::{Fixture, IS_KILLED};
 use crate::error::StoreError;
 use std::sync::Arc;
 
-/// A registry whose bucket is away and whose backlog is full.
+/// A file registry whose bucket does not answer and whose backlog is above its limit.
 fn with_full_backlog() -> Fixture {
     let f = Fixture::new();
     f.store.as_ref().unwrap().outage(true);

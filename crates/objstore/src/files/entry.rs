@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far the upload is.
+/// How far the upload of a table file has come.
 #[derive(Debug)]
 pub(super) enum Upload {
     Queued,
     Running,
-    /// In the bucket. `part_crcs` is empty for files of an earlier process.
+    /// The object is in the bucket. `part_crcs`: the checksums of its parts; empty for files of an earlier
+    /// process.
     Done {
         crc32c: u32,
         part_crcs: Vec<u32>,
@@ -23,17 +24,17 @@ pub(super) enum Upload {
     Failed(StoreError),
 }
 
-/// Where the bytes are.
+/// Where the bytes of a table file are read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The whole file is here. Readers hold the lock while they read it, because it may become a cache file,
-    /// and those are full of holes.
+    /// The whole file is at this local path. Readers hold the lock of `Entry::place` while they read, because
+    /// the file may be moved into the part cache, where eviction punches holes into it.
     Local(PathBuf),
-    /// The file is in the bucket, parts of it in the cache. This never changes back.
+    /// The bytes are read from the bucket, through the part cache. The place never changes back to `Local`.
     Bucket,
 }
 
-/// A table file known to the store.
+/// A table file of RocksDB about which this module keeps records: where it is, and whether it was uploaded.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: Arc<str>,
@@ -42,7 +43,8 @@ pub(super) struct Entry {
     number: AtomicU64,
     pub(super) upload: Mutex<Upload>,
     pub(super) place: RwLock<Place>,
-    /// The note that says which shared object this number has; kept until a root says so (FILE-6).
+    /// The path of the note, a local file that tells which shared object this number has. The note is kept
+    /// until a root names the file (FILE-6).
     note: Mutex<Option<PathBuf>>,
 }
 
@@ -60,7 +62,7 @@ impl Entry {
         }
     }
 
-    /// A file that the bucket has; perhaps also at a local path.
+    /// A file whose object is in the bucket; `local`: the path of its local copy, when it has one.
     pub(super) fn known(number: u64, record: &FileRecord, local: Option<PathBuf>) -> Self {
         Self {
             key: Arc::clone(&record.key),
@@ -73,7 +75,7 @@ impl Entry {
         }
     }
 
-    /// RocksDB's number; 0 while it is only staged.
+    /// RocksDB's number of the file; 0 while the file is only staged.
     pub(super) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
@@ -86,7 +88,7 @@ impl Entry {
         matches!(&*self.upload.lock(), Upload::Done { .. })
     }
 
-    /// What a root says about it; None before the upload is done.
+    /// The record of the file for a root; None before its upload is done.
     pub(super) fn record(&self) -> Option<FileRecord> {
         match &*self.upload.lock() {
             Upload::Done { crc32c, .. } => {
@@ -97,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// Errors: why the file cannot be uploaded, if it cannot.
+    /// Errors: the reason why the file cannot be uploaded, when its upload has failed for good.
     pub(super) fn failure(&self) -> Result<(), StoreError> {
         match &*self.upload.lock() {
             Upload::Failed(error) => Err(error.clone()),
@@ -109,8 +111,8 @@ impl Entry {
         *self.note.lock() = Some(note);
     }
 
-    /// Deletes the note: a root names the file, or nobody needs it any more. A note that cannot be deleted
-    /// now is deleted at the next open.
+    /// Deletes the note, because a root names the file, or RocksDB no longer needs it. A note that cannot be
+    /// deleted now is deleted at the next open.
     pub(super) fn delete_note(&self) {
         if let Some(note) = self.note.lock().take() {
             let _ = std::fs::remove_file(note);
@@ -124,8 +126,9 @@ impl Entry {
         }
     }
 
-    /// From now on the bytes are in the bucket (or nowhere). Returns where they were locally; the caller deletes
-    /// that file, unless its path has a new owner. Later calls, and a move into the cache, find nothing.
+    /// Makes readers use the bucket instead of the local file from now on, even if the file was never
+    /// uploaded. Returns the path of the local file. The caller deletes it, unless the path belongs to
+    /// another entry now. A later call returns None, and a later move into the cache does nothing.
     pub(super) fn leave_local(&self) -> Option<PathBuf> {
         match std::mem::replace(&mut *self.place.write(), Place::Bucket) {
             Place::Local(path) => Some(path),
@@ -133,7 +136,7 @@ impl Entry {
         }
     }
 
-    /// The local file has another name now.
+    /// Notes that the local file, if it is still used, has been renamed to `path`.
     pub(super) fn move_to(&self, path: &Path) {
         let mut place = self.place.write();
         if matches!(&*place, Place::Local(_)) {

@@ -1,7 +1,6 @@
-//! Goal:   table files are uploaded, read, moved to the cache and deleted in the order of the gates PUB-G1, PUB-G3
-//!         and PUB-G6, over outages and restarts.
-//! Method: a registry over a bucket in memory with faults, and over a directory; the publisher is played by
-//!         the test.
+//! Goal:   table files are uploaded, read, moved to the cache and deleted in the order of the gates PUB-G1,
+//!         PUB-G3 and PUB-G6, over outages and restarts.
+//! Method: a registry over a bucket in memory with faults and over a directory; the test acts as publisher.
 
 use super::*;
 use crate::requests::fault::{FaultStore, faulty_bucket};
@@ -64,14 +63,14 @@ impl Fixture {
         Self { files, bucket, store, folder, runtime }
     }
 
-    /// Closes and opens again with another map.
+    /// Closes the registry and opens it again, with `map` as the published files.
     pub(super) fn reopen(self, map: Vec<(u64, FileRecord)>) -> Self {
         self.runtime.block_on(self.files.stop());
         drop(self.files);
         Self::over(self.bucket, self.store, self.folder, self.runtime, map)
     }
 
-    /// The root of the bucket in [`Self::in_directory`].
+    /// The directory that is the bucket in [`Self::in_directory`].
     pub(super) fn bucket_directory(&self) -> String {
         format!("{}/bucket", self.folder.path().display())
     }
@@ -98,7 +97,7 @@ impl Fixture {
         self.wait(&snapshot)
     }
 
-    /// The new files of `snapshot`, once they are uploaded.
+    /// Waits until the files of `snapshot` are uploaded; returns the records of those that changed.
     pub(super) fn wait(&self, snapshot: &FilesSnapshot) -> BTreeMap<u64, FileRecord> {
         let changes = self.wait_for_changes(snapshot).into_iter();
         changes.filter_map(|(number, record)| Some((number, record?))).collect()
@@ -129,7 +128,7 @@ impl Fixture {
         self.runtime.block_on(self.bucket.get(key)).ok().map(|b| b.to_vec())
     }
 
-    /// The object as it lies in the bucket, past all faults.
+    /// The object's bytes in the bucket, read past all injected faults.
     pub(super) fn stored(&self, key: &str) -> Option<Vec<u8>> {
         use object_store::ObjectStoreExt;
         let inner = &self.store.as_ref().unwrap().inner;
@@ -245,7 +244,7 @@ fn staged_files_keep_their_object_when_they_get_a_number() {
     assert!(records[&9].key.ends_with("-s1.sst"), "{}", records[&9].key);
     assert_eq!(f.read(9, 40_000), bytes);
     assert_eq!(f.object(&records[&9].key).unwrap(), bytes);
-    // Never staged: the same as add_file.
+    // `bind_file` adds a file that was never staged, as `add_file` does.
     f.write(&f.path(10), 10);
     f.files.bind_file(Path::new("/nowhere"), 10, &f.path(10)).unwrap();
     assert!(f.records()[&10].key.ends_with("-10.sst"));
@@ -274,8 +273,9 @@ fn a_restart_reads_from_local_files_cache_or_bucket() {
     let bytes: Vec<_> = (1..4).map(|n| f.add(n, 300_000)).collect();
     let map: Vec<_> = f.publish().into_iter().collect();
     f.until("moved", || (1..4).all(|n| !f.path(n).exists()));
-    // 1 lies damaged on the local disk, 2 in the cache, 3 in the bucket only, 5 was never published.
-    let f = f.reopen(map[..2].to_vec()); // drops the cached parts of 3
+    // File 1 is damaged on the local disk, 2 is in the cache, 3 only in the bucket, and 5 was never
+    // published.
+    let f = f.reopen(map[..2].to_vec()); // drops the cached parts of file 3
     let mut damaged = bytes[0].clone();
     damaged[1234] ^= 1;
     std::fs::write(f.path(1), &damaged).unwrap();
@@ -407,13 +407,13 @@ fn a_vanished_local_file_is_reported_and_not_published() {
 fn a_local_file_that_vanishes_while_the_directory_is_read_counts_as_absent() {
     let f = Fixture::new();
     f.add(1, 100);
-    std::os::unix::fs::symlink("nowhere", f.path(2)).unwrap(); // listed, and not there
+    std::os::unix::fs::symlink("nowhere", f.path(2)).unwrap(); // the directory lists it, but it is no file
     let f = f.reopen(Vec::new());
     assert_eq!(f.records().keys().collect::<Vec<_>>(), [&1]);
 }
 
-/// Claims PUB-G1 and PUB-G3 over random histories: what a root names is in the bucket, with the right bytes, for as
-/// long as that root is the newest one.
+/// Checks PUB-G1 and PUB-G3 over random histories: the bucket has every file that the newest root names, with
+/// the right bytes.
 #[test]
 fn published_files_are_always_in_the_bucket_over_random_histories() {
     let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
@@ -457,7 +457,8 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
                 }
             }
             8 if step % 5 == 0 => {
-                // A restart: unpublished local files are found again; removed ones are gone for good.
+                // A restart finds unpublished local files again. It also finds removed files of the root,
+                // which are removed again.
                 f = f.reopen(root.clone().into_iter().collect());
                 for number in root.keys().filter(|n| !live.contains_key(n)) {
                     f.files.remove_file(*number).unwrap();
@@ -465,7 +466,7 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
             }
             _ => {
                 for (number, bytes) in &live {
-                    // A damaged GET is found by the block checksums above, which then ask to refetch.
+                    // RocksDB finds damaged bytes by its block checksums and then reads with `refetch`.
                     let file = f.files.open(*number).unwrap();
                     let mut out = vec![0; bytes.len()];
                     let is_right = (0..6).any(|attempt| {
@@ -487,7 +488,7 @@ fn a_second_process_in_the_same_epoch_replaces_no_file() {
     let f = Fixture::new();
     let bytes = f.add(7, 1000);
     let records = f.records();
-    // A machine that was copied while it ran: the same epoch and number, another file.
+    // A copy of a running machine uses the same epoch and file number for another file.
     let other = Fixture::over(f.bucket.clone(), None, tempfile::tempdir().unwrap(), runtime(), Vec::new());
     std::fs::write(other.path(7), vec![9; 1000]).unwrap();
     other.files.add_file(7, &other.path(7)).unwrap();

@@ -1,5 +1,7 @@
-//! Goal:   files of another database are read from its prefix, beside own ones of the same name, and are left alone.
-//! Method: a map with a foreign and an own file whose objects have the same last name; in memory and in a directory.
+//! Goal:   files of another database are read from that database's prefix, also beside own files of the same
+//!         name, and are never changed or deleted.
+//! Method: a file map with a foreign and an own file whose objects have the same last name; in memory and in
+//!         a directory.
 
 use super::tests::Fixture;
 use super::*;
@@ -14,7 +16,7 @@ fn record(key: String, bytes: &[u8]) -> FileRecord {
     FileRecord { key: key.into(), size: bytes.len() as u64, crc32c: crc32c(bytes), labels }
 }
 
-/// Files 7, foreign, and 8, own.
+/// A file map: file 7 belongs to the database at `origin`, file 8 to the test's own database.
 fn map(origin: &str) -> Vec<(u64, FileRecord)> {
     vec![(7, record(origin::join(origin, KEY), b"the parent's")), (8, record(KEY.to_owned(), b"its own"))]
 }

@@ -1,6 +1,6 @@
-//! An open table file: reads through the local file, then the part cache, then the bucket.
+//! An open table file. It is read from the local file, else from the part cache, else from the bucket.
 //!
-//! A read of local or cached bytes makes no request and never touches the runtime.
+//! A read of local or cached bytes makes no request and does not use the async runtime.
 
 use super::entry::{Entry, Place, Upload};
 use super::settle::give_up_local;
@@ -19,13 +19,13 @@ use std::sync::{Arc, OnceLock};
 pub struct ReadRequest<'a> {
     /// The position of the first byte in the file.
     pub offset: u64,
-    /// Filled from the start; only the end of the file leaves it short.
+    /// Filled from its start; only at the end of the file is less than the whole buffer filled.
     pub out: &'a mut [u8],
     /// How many bytes were read, or why none were.
     pub result: Result<usize>,
 }
 
-/// An open file. Keeps its descriptor until it is dropped.
+/// An open table file. Its descriptor stays open until the handle is dropped.
 pub struct FileHandle {
     number: u64,
     entry: Arc<Entry>,
@@ -52,12 +52,13 @@ impl FileHandle {
         self.entry.size
     }
 
-    /// Fills `out` from `offset`; returns how many bytes, fewer than asked only at the end of the file.
+    /// Fills `out` with the bytes from `offset` on; returns how many, fewer than asked only at the end of the
+    /// file.
     ///
     /// `refetch`: the bytes failed a checksum of the caller; the cached parts are dropped and the bucket is
     /// read.
-    /// Requests: none when the bytes are local or cached. Blocks: on the network otherwise; not for use on the
-    /// runtime's threads. Errors: `Unavailable`, `Corruption`, `NotFound`.
+    /// Requests: none when the bytes are local or cached. Blocks: on the network otherwise; not for use on
+    /// the runtime's threads. Errors: `Unavailable`, `Corruption`, `NotFound`.
     pub fn read(&self, offset: u64, out: &mut [u8], refetch: bool) -> Result<usize> {
         if refetch {
             self.distrust(offset, out.len() as u64);
@@ -78,7 +79,7 @@ impl FileHandle {
         request.result
     }
 
-    /// Fills many ranges: neighbouring missing runs share a GET, and GETs go out in parallel.
+    /// Fills many ranges. Missing parts that are close together share a GET, and the GETs run in parallel.
     pub fn read_many(&self, requests: &mut [ReadRequest<'_>]) {
         for request in requests.iter_mut() {
             let left = self.entry.size.saturating_sub(request.offset);
@@ -100,10 +101,10 @@ impl FileHandle {
         }
     }
 
-    /// Reads from the whole file on this machine; returns false when it is not there (any more).
+    /// Reads from a complete file on this machine; returns false when there is none (any more).
     fn read_plain(&self, requests: &mut [ReadRequest<'_>]) -> bool {
-        // The lock is held while reading: the file must not become a cache file, which has holes, during the
-        // pread.
+        // The lock is held during the pread, because the file must not move into the part cache meanwhile:
+        // eviction punches holes into cache files.
         let place = self.entry.place.read();
         let opened = match (self.plain.get(), &*place) {
             (Some(_), Place::Bucket) if !self.bucket.is_directory() => return false,
@@ -130,7 +131,8 @@ impl FileHandle {
         true
     }
 
-    /// Err(None) means: not here, use cache and bucket.
+    /// Opens the complete file on this machine. Err(None): there is none, so the caller uses cache and
+    /// bucket.
     fn open_plain(&self, place: &Place) -> std::result::Result<&File, Option<StoreError>> {
         let object = self.bucket.local_path(&self.entry.key);
         let path = match (place, object) {
@@ -147,7 +149,7 @@ impl FileHandle {
         }
     }
 
-    /// Reads through the part cache, or straight from the bucket when there is none.
+    /// Reads through the part cache, or straight from the bucket when the cache is off or its disk fails.
     fn read_object(&self, requests: &mut [ReadRequest<'_>]) {
         let mut wanted: Vec<Wanted<'_>> = requests
             .iter_mut()
@@ -173,7 +175,7 @@ impl FileHandle {
         }
     }
 
-    /// The cache file of this object; None when the cache is off or its disk refuses.
+    /// The cache file of this object; None when the cache is off or its disk fails.
     fn open_cached(&self) -> Option<(Arc<CacheFile>, Arc<File>)> {
         if let Some(open) = self.kept_cached() {
             return Some(open.clone());
@@ -182,20 +184,22 @@ impl FileHandle {
         let file = cache.file(&self.entry.key, self.entry.size).ok()?;
         let data = file.data().ok()?;
         let open = (file, data);
-        // Keeps only the first one: a second one comes only after the first was deleted, which is rare.
+        // The handle keeps only the first cache file that it opens. It opens a second one only after the
+        // first was deleted, which is rare.
         let _ = self.cached.set(open.clone());
         Some(open)
     }
 
-    /// The cache file that this handle has open. None also when it was deleted together with its table file,
-    /// which only a mount of a past state still reads: nothing more would be stored there.
+    /// The cache file that this handle has open. None also when that cache file was deleted because RocksDB
+    /// removed its table file. Only a mount of a past state still reads such a table file, and parts are no
+    /// longer stored in a deleted cache file.
     fn kept_cached(&self) -> Option<&(Arc<CacheFile>, Arc<File>)> {
         self.cached.get().filter(|(file, _)| !file.is_deleted())
     }
 
-    /// Local bytes failed a checksum of the caller: cached parts are dropped; a local copy of an uploaded
-    /// file is given up for the bucket's. A file that is not uploaded has no other copy, and is simply read
-    /// again.
+    /// Drops local bytes that failed a checksum of the caller: cached parts of the range, or the whole local
+    /// copy of an uploaded file, so that the next read asks the bucket. A file that is not uploaded has no
+    /// other copy, so it is simply read again.
     fn distrust(&self, offset: u64, length: u64) {
         if self.bucket.is_directory() {
             return;

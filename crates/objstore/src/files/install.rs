@@ -1,4 +1,5 @@
-//! Fills the registry at open: from the published map and from what lies in RocksDB's directory.
+//! Fills the file registry at open: from the published file map and from the table files in RocksDB's
+//! directory.
 
 use super::entry::{Entry, Place};
 use super::{FileRecord, Files, SharedFile};
@@ -13,9 +14,9 @@ impl Files {
     /// Registers the published files, opens the part cache, and adds local table files that no root names.
     ///
     /// Requires: called once, after `set_epoch`, before RocksDB opens; not on the runtime's threads.
-    /// A local file of a wrong size counts as absent. Local files that the MANIFEST no longer needs are added
-    /// too; RocksDB removes them while it opens. The files in `noted` are added as well: they share an
-    /// object, and perhaps no root names them yet.
+    /// A local copy whose size is wrong is deleted. Local files that the MANIFEST no longer needs are added
+    /// too; RocksDB removes them while it opens. `noted`: files that share the object of another file. They
+    /// are added as well, because perhaps no root names them yet.
     pub(crate) fn install(
         self: &Arc<Self>,
         map: Vec<(u64, FileRecord)>,
@@ -41,8 +42,8 @@ impl Files {
                 state.keys.add(&entry.key);
                 state.changed.insert(*number);
                 state.live.insert(*number, entry);
-                // The names of these objects carry other epochs, so their numbers stay free for names of this
-                // epoch.
+                // The numbers do not go into `numbers_used`: the names of these objects contain former
+                // epochs, so the names with these numbers are still free in this epoch.
             }
             self.install_shared(&mut state, noted);
             self.note_change(&mut state);
@@ -87,7 +88,8 @@ impl Files {
             if let (true, Some(number)) = (is_table, number) {
                 match std::fs::metadata(&path) {
                     Ok(metadata) => drop(found.insert(number, (path, metadata.len()))),
-                    // A store closed before may still be moving its files into the cache, on a thread of its own.
+                    // A store that this process closed before may still be moving its files into the cache,
+                    // on a thread of its own.
                     Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                     Err(e) => return Err(io(e)),
                 }

@@ -1,18 +1,23 @@
-//! Which table file is which object, where its bytes are now, and who still has to upload or delete it.
+//! The file registry: which object each table file has, where its bytes are now, and whether it still has to
+//! be uploaded or deleted.
 //!
-//! RocksDB finishes a file: it is *added* and queued for upload. It is *uploaded*: a root may name it. A root
-//! that names it is *published*: its local copy may move into the part cache. RocksDB removes it: once a root
-//! without it is published, its object may be deleted, which is the collector's work. [`uploader`] uploads, [`entry`] holds
-//! one file, [`handle`] reads it, [`snapshot`] tells a publish what has changed.
+//! When RocksDB has finished a file, the file is *added* and queued for upload. Once it is *uploaded*, a root
+//! may name it. Once a root that names it is *published*, its local copy may move into the part cache. When
+//! RocksDB has removed the file and a root without it is published, the collector may delete its object.
+//! [`uploader`] uploads files, [`entry`] holds one file, [`handle`] reads one, and [`snapshot`] tells a
+//! publish which files have changed.
 //!
-//! FILE-1  An object's name is used once: a number that comes back gets another name (`-r<count>`).
-//! FILE-2  A local copy leaves its place only after its upload *and* a root that names it (gate PUB-G6).
+//! FILE-1  An object's name is used once: when RocksDB uses a file number again, the object gets another name
+//!         (`-r<count>`).
+//! FILE-2  A local copy makes way for the part cache only after its upload *and* a root that names it (gate
+//!         PUB-G6).
 //! FILE-3  An object is given to the collector only after a root without it is published (gate PUB-G3).
-//! FILE-4  An upload is retried without end; a bucket that does not answer becomes backlog, and the backlog's limit
-//!         makes `add_file` wait. It never fails a flush. The wait ends when the statement is killed, and when the
-//!         store closes: what is not uploaded stays on the local disk, and the next start uploads it.
+//! FILE-4  An upload is retried without end. While the bucket does not answer, the backlog grows, and at its
+//!         limit `add_file` waits. An outage never makes a flush fail. The wait ends when the statement is
+//!         killed, and when the store closes: files that are not uploaded stay on the local disk, and the
+//!         next start uploads them.
 //!
-//! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held over the network.
+//! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held during a request.
 
 mod entry;
 mod handle;
@@ -47,22 +52,23 @@ use tokio::sync::{Notify, watch};
 /// What a root says about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
-    /// Relative to the prefix of the database; that of a foreign file starts with a slash (origin.rs).
+    /// Relative to the prefix of the database; the key of another database's object starts with a slash
+    /// (origin.rs).
     pub key: Arc<str>,
     /// In bytes.
     pub size: u64,
     /// The checksum of the whole file.
     pub crc32c: u32,
-    /// What is said of few files.
+    /// Facts that a root records for few files only.
     pub labels: Labels,
 }
 
-/// What a root says of few files only.
+/// What a root records for few files only: their storage class and their encryption key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// The storage class the object was given by purpose; None: the bucket's own choice.
+    /// The storage class that was asked for when the object was uploaded; None: the bucket chose the class.
     pub storage_class: Option<Arc<str>>,
-    /// The key the file is encrypted with; None: it is not.
+    /// The name of the key that the file is encrypted with; None: the file is not encrypted.
     pub key_id: Option<Arc<str>>,
 }
 
@@ -72,7 +78,7 @@ pub struct FilesConfig {
     pub bucket: Bucket,
     /// RocksDB's directory.
     pub local_dir: PathBuf,
-    /// The part cache goes into a folder of this, named by `db_uuid`.
+    /// The part cache uses the folder of this directory that is named `db_uuid`.
     pub cache_dir: PathBuf,
     pub cache_bytes: u64,
     /// `add_file` and `stage_file` wait while more bytes than this are not uploaded.
@@ -84,7 +90,7 @@ pub struct FilesConfig {
 }
 
 impl FilesConfig {
-    /// What `config` says, for the database `db_uuid` in `bucket`.
+    /// Takes the settings from `config`, for the database `db_uuid` in `bucket`.
     pub(crate) fn of(
         config: &StoreConfig,
         bucket: Bucket,
@@ -106,14 +112,14 @@ impl FilesConfig {
     }
 }
 
-/// An object to delete, and the generation at which RocksDB gave it up.
+/// An object to delete, and the generation of the registry at which RocksDB removed its file.
 #[derive(Debug)]
 struct Garbage {
     key: Arc<str>,
     generation: u64,
 }
 
-/// What becomes of the local file of an entry that is given up.
+/// What happens to the local file of an entry that is discarded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Local {
     Delete,
@@ -123,7 +129,7 @@ enum Local {
 #[derive(Default)]
 struct State {
     live: BTreeMap<u64, Arc<Entry>>,
-    /// Numbers whose live entry may be another than in the last published snapshot.
+    /// File numbers whose live entry may differ from the one in the last published snapshot.
     changed: BTreeSet<u64>,
     /// The keys of all files that are live, staged, deferred or garbage.
     keys: KeyUses,
@@ -139,7 +145,7 @@ struct State {
     names_count: u64,
     generation: u64,
     backlog_bytes: u64,
-    /// The server shuts down: nobody waits for the backlog any more.
+    /// Set when the server shuts down: from then on no thread waits for the backlog.
     is_stopping: bool,
     ended: Option<StoreError>,
 }
@@ -194,22 +200,24 @@ impl Files {
         Ok(files)
     }
 
-    /// Names of new objects begin with this epoch.
+    /// Sets the epoch with which the names of new objects begin.
     pub fn set_epoch(&self, epoch: u64) {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// The finished, synced local file `path` is RocksDB's file `number`: queues its upload.
+    /// Registers the finished, synced local file `path` as RocksDB's file `number`, and queues its upload.
     ///
-    /// Blocks: while the backlog is at its limit, until [`Files::stop_waiting`]. Errors: `Fenced`; `Interrupted` at
-    /// close, or when the statement of this thread was killed: then the file is not registered.
+    /// Blocks: while the backlog is at its limit, until [`Files::stop_waiting`]. Errors: `Fenced`;
+    /// `Interrupted` at close, or when the statement of this thread was killed: then the file is not
+    /// registered.
     pub fn add_file(&self, number: u64, path: &Path) -> Result<()> {
         let size = size_of(path)?;
         self.wait_for_backlog(size)?;
         self.add_now(number, path, size)
     }
 
-    /// Uploads a finished file that has no number yet (bulk load), remembered by its local path.
+    /// Queues the upload of a finished file that has no number yet (bulk load). The registry knows it by its
+    /// local path until `bind_file`.
     ///
     /// Blocks, errors: as `add_file`.
     pub fn stage_file(&self, path: &Path) -> Result<()> {
@@ -226,7 +234,8 @@ impl Files {
         Ok(())
     }
 
-    /// The staged file became file `number` at `path`. Acts as `add_file` when nothing was staged there.
+    /// Registers the file that was staged as `staged_path`, and is at `path` now, as file `number`. Acts as
+    /// `add_file` when no file was staged there.
     pub fn bind_file(&self, staged_path: &Path, number: u64, path: &Path) -> Result<()> {
         let mut state = self.state.lock();
         let Some(entry) = state.staged.remove(staged_path) else {
@@ -246,7 +255,7 @@ impl Files {
         }
     }
 
-    /// RocksDB no longer needs file `number`. Errors: `NotFound`.
+    /// Removes file `number`, which RocksDB no longer needs, from the registry. Errors: `NotFound`.
     pub fn remove_file(&self, number: u64) -> Result<()> {
         let mut state = self.state.lock();
         let Some(entry) = state.live.remove(&number) else {
@@ -270,7 +279,7 @@ impl Files {
 
     /// Runs `work` for the statement of this thread, until it ends or the statement is killed.
     ///
-    /// Errors: `Interrupted`; what `work` had begun is dropped.
+    /// Errors: `Interrupted` when the statement is killed; `work` is then dropped unfinished.
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         self.interrupt.block_on(&self.runtime, work)
     }
@@ -298,8 +307,8 @@ impl Files {
         Ok(FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone()))
     }
 
-    /// Opens file `number` of another state of the database for reading: the live file, if that has the same
-    /// object. No request.
+    /// Opens file `number` of a past state of the database for reading. Uses the live file of that number
+    /// when it has the object of `record`. No request.
     pub fn open_past(&self, number: u64, record: &FileRecord) -> FileHandle {
         let live = self.state.lock().live.get(&number).filter(|entry| entry.key == record.key).cloned();
         let entry = live.unwrap_or_else(|| Arc::new(Entry::known(number, record, None)));
@@ -307,13 +316,13 @@ impl Files {
         FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone())
     }
 
-    /// Whether objects wait for a root that does not name them.
+    /// Whether there are objects that wait to be deleted until a root that does not name them is published.
     pub fn has_garbage(&self) -> bool {
         !self.state.lock().garbage.is_empty()
     }
 
-    /// Removes from `keys` those that RocksDB or a root may still name: the keys of every file that is live
-    /// or staged, or was given up while no root without it is published yet. No request.
+    /// Removes from `keys` those that RocksDB or a root may still name: the keys of files that are live or
+    /// staged, and of removed files for as long as no root without them is published. No request.
     pub(crate) fn retain_unknown(&self, keys: &mut BTreeSet<String>) {
         let state = self.state.lock();
         keys.retain(|key| !state.keys.contains(key));
@@ -327,12 +336,12 @@ impl Files {
         entries.filter(is_open).map(|entry| Arc::clone(&entry.key)).collect()
     }
 
-    /// What starts and watches the background tasks of the store.
+    /// The supervisor: it starts and watches the background tasks of the store.
     pub(crate) fn supervisor(&self) -> &Arc<Supervisor> {
         &self.supervisor
     }
 
-    /// Stops uploads for good; threads that wait for one get `error`.
+    /// Stops all uploads for good; threads that wait for an upload get `error`.
     pub fn fence(&self, error: StoreError) {
         self.end(error);
     }
@@ -345,16 +354,17 @@ impl Files {
     /// Changes the limit of the backlog, in bytes.
     pub fn set_backlog_bytes_max(&self, bytes: u64) {
         self.backlog_bytes_max.store(bytes, Ordering::Relaxed);
-        let _state = self.state.lock(); // A thread about to wait has seen the new limit, or is woken.
+        let _state = self.state.lock(); // So a thread that is about to wait sees the new limit, or is woken.
         self.backlog_shrunk.notify_all();
     }
 
-    /// Whether somebody waits because the backlog is at its limit. One atomic load.
+    /// Whether a thread waits because the backlog is at its limit. One atomic load.
     pub fn is_backlog_full(&self) -> bool {
         self.backlog_waiters.load(Ordering::Relaxed) > 0
     }
 
-    /// From now on nobody waits for the backlog: for a server that shuts down while the bucket is away. Uploads go on.
+    /// Lets no thread wait for the backlog from now on, so that a server can shut down while the bucket does
+    /// not answer. Uploads go on.
     pub fn stop_waiting(&self) {
         self.state.lock().is_stopping = true;
         self.backlog_shrunk.notify_all();
@@ -378,7 +388,7 @@ impl Files {
         futures_util::future::join_all(tasks).await;
     }
 
-    /// The process dies: uploads end where they are.
+    /// Aborts all uploads at once, as when the process dies.
     #[cfg(test)]
     pub(crate) fn abort(&self) {
         self.tasks.lock().iter().for_each(tokio::task::JoinHandle::abort);

@@ -1,7 +1,8 @@
-//! The steps that change the registry: entering, leaving, the backlog, and the names of new objects.
+//! The functions that change the file registry: files enter and leave it and its backlog, and new objects get
+//! their names.
 //!
-//! Every function that takes `&mut State` runs under the state lock, and may touch the local disk (deleting a
-//! file) but never the network.
+//! Every function that takes `&mut State` runs under the state lock. It may touch the local disk (to delete a
+//! file), but it makes no request.
 
 use super::entry::{Entry, Upload};
 use super::{Files, FilesSnapshot, Garbage, Local, State};
@@ -51,7 +52,7 @@ impl Files {
         self.queued.notify_one();
     }
 
-    /// Takes a file whose upload has ended, in whatever way, out of the backlog.
+    /// Takes a file whose upload has ended, or was given up, out of the backlog.
     pub(super) fn leave_backlog(&self, state: &mut State, entry: &Entry) {
         let stats = self.bucket.stats();
         sub(&stats.upload_backlog_files, 1);
@@ -61,14 +62,15 @@ impl Files {
         self.backlog_shrunk.notify_all();
     }
 
-    /// Nobody needs the file any more: ends or undoes its upload, takes its local copy and cached parts away.
+    /// Discards a file that RocksDB no longer needs: stops its upload or makes its object garbage, and
+    /// deletes its cached parts and, with `Local::Delete`, its local copy.
     pub(super) fn discard(&self, state: &mut State, entry: &Arc<Entry>, local: Local) {
         self.note_change(state);
         entry.delete_note();
         let is_shared = state.keys.is_shared(&entry.key);
         let mut upload = entry.upload.lock();
         match &*upload {
-            // Its place in the queue stays; the uploader skips it.
+            // The entry stays in the queue; the uploader skips it.
             Upload::Queued => {
                 *upload = Upload::Dropped;
                 drop(upload);
@@ -98,7 +100,7 @@ impl Files {
         }
     }
 
-    /// Ends the hold of a snapshot; with the last one the deferred removals happen.
+    /// Ends the hold of a held snapshot. When no snapshot is held any more, the deferred files are discarded.
     pub(super) fn let_go(&self, state: &mut State, snapshot: &FilesSnapshot) {
         if !snapshot.is_held {
             return;
@@ -116,7 +118,8 @@ impl Files {
         self.changed.send_replace(state.generation);
     }
 
-    /// Waits until `size` more bytes fit into the backlog, the statement of this thread is killed, or the server stops.
+    /// Waits until `size` more bytes fit into the backlog, the statement of this thread is killed, or the
+    /// server stops.
     pub(super) fn wait_for_backlog(&self, size: u64) -> Result<()> {
         let mut state = self.state.lock();
         if self.has_room(&state, size)? {
@@ -125,8 +128,7 @@ impl Files {
         let _waiting = Waiting::begin(&self.backlog_waiters);
         while !self.has_room(&state, size)? {
             machine::wait_for(&self.backlog_shrunk, &mut state, ASK_INTERVAL);
-            // The question is asked without the lock: the answer comes from the server, which has
-            // locks of its own.
+            // `is_set` is called without the lock, because it asks the server, which takes locks of its own.
             if MutexGuard::unlocked(&mut state, || self.interrupt.is_set()) {
                 return Err(self.killed_while_waiting(&state));
             }
@@ -134,7 +136,7 @@ impl Files {
         Ok(())
     }
 
-    /// Errors: `Fenced`, `Interrupted` at close.
+    /// Whether `size` more bytes fit into the backlog. Errors: `Fenced`, `Interrupted` at close.
     fn has_room(&self, state: &State, size: u64) -> Result<bool> {
         if let Some(ended) = &state.ended {
             return Err(ended.clone());
@@ -169,7 +171,7 @@ pub(crate) fn object_key(epoch: u64, name: &str, extension: &str) -> String {
     format!("sst/{spread:02x}/{last}")
 }
 
-/// Counts a thread as waiting for as long as this lives.
+/// Counts the thread as waiting until this value is dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {

@@ -1,7 +1,7 @@
 //! Gives local copies up after publication: moves them into the part cache when they fit, else deletes them.
 //!
-//! In a directory bucket the local name costs nothing (same inode) and stays; only a copy on another file
-//! system is redundant.
+//! In a directory bucket the local file stays, because it has the same inode as the object and so takes no
+//! space. Only when the bucket is on another file system is the local file a second copy, which is deleted.
 
 use super::Files;
 use super::entry::{Entry, Place, Upload};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl Files {
-    /// Moves the local copies of published files, in the background.
+    /// Gives up the local copies of published files, in the background.
     pub(super) fn settle(self: &Arc<Self>, entries: Vec<Arc<Entry>>) {
         if entries.is_empty() {
             return;
@@ -48,8 +48,9 @@ impl Files {
         }
     }
 
-    /// The part checksums of the upload; for a file of an earlier process they are computed, and the file is
-    /// compared with the published checksum. A damaged one is dropped: the bucket has the right bytes.
+    /// Returns the part checksums that the upload has computed. For a file that an earlier process uploaded,
+    /// computes them and compares the file with the published checksum. A damaged local copy is given up and
+    /// None returned, because the bucket has the right bytes.
     fn checked_parts(&self, entry: &Arc<Entry>, local: &Path) -> Option<Vec<u32>> {
         let (expected, known) = match &*entry.upload.lock() {
             Upload::Done { crc32c, part_crcs } => (*crc32c, part_crcs.clone()),
@@ -70,7 +71,8 @@ impl Files {
         None
     }
 
-    /// Drops the local copy when the bucket directory has one of its own.
+    /// Deletes the local file when the object in the bucket's directory is another inode, that is, a second
+    /// copy.
     fn settle_in_directory(&self, entry: &Entry, local: &Path) {
         use std::os::unix::fs::MetadataExt;
         let inode = |path: &Path| std::fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
@@ -81,7 +83,7 @@ impl Files {
     }
 }
 
-/// Moves a local file into the cache while no reader is inside it. Does nothing when RocksDB removed it
+/// Moves a local file into the cache while no reader reads it. Does nothing when RocksDB has removed the file
 /// meanwhile.
 fn move_into_cache(cache: &Cache, entry: &Entry, local: &Path, crcs: &[u32]) -> std::io::Result<()> {
     if !cache.has_room_for(entry.size) {
@@ -118,7 +120,7 @@ fn adopt_from(
     Ok(())
 }
 
-/// Reads go to the bucket from now on. Open descriptors of the local file stay valid.
+/// Makes readers use the bucket from now on and deletes the local file. Its open descriptors stay valid.
 pub(super) fn give_up_local(entry: &Entry) {
     if let Some(path) = entry.leave_local() {
         let _ = std::fs::remove_file(path);

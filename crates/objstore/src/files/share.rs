@@ -1,8 +1,9 @@
-//! One object under several numbers: the files that a clone of a table has in common with the table.
+//! One object under several file numbers: a clone of a table has table files in common with the table.
 //!
-//! FILE-5  An object is garbage when the last of its numbers is given up.
-//! FILE-6  A number that shares an object has a note in RocksDB's directory, from before the MANIFEST can name the number until a root
-//!         names it: no other local file tells which object the number has.
+//! FILE-5  An object becomes garbage when RocksDB has removed the last of the files that have the object.
+//! FILE-6  A file that shares an object has a note in RocksDB's directory. The note is written before the
+//!         MANIFEST can name the file's number, and stays until a root names the file, because no other local
+//!         file tells which object the file has.
 
 use super::entry::Entry;
 use super::{FileRecord, Files, State, closing};
@@ -11,7 +12,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file that shares the object of another one, and its note: the local file that says so until a root does.
+/// A file that shares the object of another file, and the path of its note (FILE-6).
 #[derive(Debug)]
 pub(crate) struct SharedFile {
     pub(crate) number: u64,
@@ -19,7 +20,7 @@ pub(crate) struct SharedFile {
     pub(crate) note: PathBuf,
 }
 
-/// For each key, how many files and pieces of garbage have it.
+/// For each key of an object, how many files and garbage entries have that key.
 #[derive(Default)]
 pub(super) struct KeyUses {
     uses: HashMap<Arc<str>, usize>,
@@ -54,10 +55,10 @@ impl KeyUses {
 }
 
 impl Files {
-    /// What a root will say of file `number`, whose object is to be shared.
+    /// Returns the record that a root will have for file `number`, so that another file can share its object.
     ///
-    /// Blocks: until the file is uploaded. Errors: `NotFound`; `Fenced`; `Corruption` when it can never be uploaded;
-    /// `Interrupted` at close, or when the statement of this thread was killed.
+    /// Blocks: until the file is uploaded. Errors: `NotFound`; `Fenced`; `Corruption` when it can never be
+    /// uploaded; `Interrupted` at close, or when the statement of this thread was killed.
     pub(crate) fn uploaded_record(&self, number: u64) -> Result<FileRecord> {
         self.block_on(async {
             let mut changes = self.changed.subscribe();
@@ -82,9 +83,11 @@ impl Files {
         Ok(entry.record())
     }
 
-    /// Makes file `shared.number` share the object of file `from`. The note is deleted when it is not needed any more, also after an error.
+    /// Makes file `shared.number` share the object of file `from`. The note is deleted once it is not needed
+    /// any more, also after an error.
     ///
-    /// Requires: the note is durable. Errors: `NotFound` when `from` does not have the object of the record any more.
+    /// Requires: the note is durable. Errors: `NotFound` when `from` does not have the object of the record
+    /// any more.
     pub(crate) fn share(&self, from: u64, shared: SharedFile) -> Result<()> {
         let mut state = self.state.lock();
         if state.live.get(&from).is_none_or(|entry| entry.key != shared.record.key) {
@@ -96,7 +99,7 @@ impl Files {
         Ok(())
     }
 
-    /// Registers the files that only notes tell of, and deletes the other notes.
+    /// Registers those files of `noted` that the published map lacks, and deletes the notes of the others.
     pub(super) fn install_shared(&self, state: &mut State, noted: Vec<SharedFile>) {
         for shared in noted {
             match state.live.contains_key(&shared.number) {

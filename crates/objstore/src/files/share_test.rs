@@ -1,6 +1,7 @@
-//! Goal:   an object under two numbers is read through both, and is garbage only when both are gone (FILE-5); its note lasts
-//!         until a root names it (FILE-6).
-//! Method: a registry over a bucket in memory with faults, and over a directory; the publisher is played by the test.
+//! Goal:   an object that two files share is read through both, and is garbage only when both are removed
+//!         (FILE-5); the note of the second file stays until a root names that file (FILE-6).
+//! Method: a file registry over a bucket in memory with faults, and over a directory bucket; the test acts as
+//!         the publisher.
 
 use super::tests::{Fixture, IS_KILLED};
 use super::*;
@@ -13,7 +14,7 @@ fn has_note(f: &Fixture, number: u64) -> bool {
     note_of(f, number).exists()
 }
 
-/// Writes the note of file `number`, and returns the file with it.
+/// Writes an empty note for file `number`; returns the file that shares the object of `record`.
 fn noted(f: &Fixture, number: u64, record: FileRecord) -> SharedFile {
     let note = note_of(f, number);
     std::fs::write(&note, "").unwrap();
@@ -25,7 +26,7 @@ fn share(f: &Fixture, from: u64, number: u64) -> Result<()> {
     f.files.share(from, noted(f, number, record))
 }
 
-/// Publishes all that has changed; returns what may be deleted.
+/// Publishes all changes and enters them into `map`; returns the keys of the objects that may be deleted.
 fn publish(f: &Fixture, map: &mut BTreeMap<u64, FileRecord>) -> Vec<String> {
     let snapshot = f.files.snapshot();
     for (number, _) in snapshot.changes().filter(|(_, key)| key.is_none()) {

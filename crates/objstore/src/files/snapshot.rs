@@ -1,7 +1,8 @@
-//! What has changed among the files since the last publish, and what a publish does with it.
+//! The files that have changed since the last publish. A publish takes a snapshot of them, waits for their
+//! uploads, and reports that they are published.
 //!
-//! The cost of a publish depends on what has changed: nothing here looks at all files, except in the first
-//! publish of a process, for which all of them are new.
+//! The cost of a publish depends on the number of changes, because no function here looks at all files. Only
+//! in the first publish of a process do all files count as changed.
 
 use super::entry::{Entry, Upload};
 use super::{FileRecord, Files, State, closing};
@@ -14,8 +15,9 @@ use std::sync::Arc;
 /// The changes by file number: the record of a file that is new or different, None for a file that is gone.
 pub type FileChanges = BTreeMap<u64, Option<FileRecord>>;
 
-/// What differs, at one moment, from the last published snapshot. Give it back to [`Files::published`] or
-/// [`Files::release`]; what was not published is also in the next one.
+/// The files that differ, at one moment, from the last published snapshot. The caller gives the snapshot back
+/// to [`Files::published`] or [`Files::release`]. Changes that were not published are also in the next
+/// snapshot.
 #[derive(Debug, Clone)]
 pub struct FilesSnapshot {
     /// Grows with every change of the file map.
@@ -26,7 +28,8 @@ pub struct FilesSnapshot {
 }
 
 impl FilesSnapshot {
-    /// The numbers that may have changed, ascending, each with the key of its object; None: there is no such file now.
+    /// The numbers that may have changed, ascending, each with the key of its object; None: the database has
+    /// no such file now.
     pub fn changes(&self) -> impl Iterator<Item = (u64, Option<&str>)> {
         self.changes.iter().map(|(number, entry)| (*number, entry.as_ref().map(|entry| entry.key.as_ref())))
     }
@@ -47,13 +50,14 @@ pub enum Uploaded {
 }
 
 impl Files {
-    /// What has changed until now.
+    /// Returns the files that have changed until now.
     pub fn snapshot(&self) -> FilesSnapshot {
         self.snapshot_of(&self.state.lock(), false)
     }
 
-    /// What has changed until now; files of it that RocksDB removes meanwhile are uploaded all the same, so that waiting
-    /// for this snapshot ends. Costs uploads of short-lived files: take it after a `Stale`.
+    /// Returns the files that have changed until now. Those that RocksDB removes later are uploaded all the
+    /// same, so that waiting for this snapshot ends. It costs uploads of short-lived files, so take it only
+    /// after a `Stale`.
     pub fn snapshot_held(&self) -> FilesSnapshot {
         let mut state = self.state.lock();
         state.held_count += 1;
@@ -112,9 +116,9 @@ impl Files {
         }
     }
 
-    /// A root with exactly the files of `snapshot`, beside those that had not changed, is in the bucket: their local copies
-    /// may move to the cache. Returns at once, with the keys of the objects that RocksDB gave up before the snapshot: they
-    /// may be deleted. Those of other databases are not among them.
+    /// Reports that a root with the changes in `snapshot` is in the bucket, so that the local copies of the
+    /// named files may move to the cache. Returns at once the keys of the objects whose files RocksDB removed
+    /// before the snapshot: they may be deleted now. Objects of other databases are not among them.
     #[must_use]
     pub fn published(self: &Arc<Self>, snapshot: FilesSnapshot) -> Vec<String> {
         let mut state = self.state.lock();
@@ -144,7 +148,7 @@ impl Files {
         own.map(|garbage| garbage.key.as_ref().to_owned()).collect()
     }
 
-    /// The snapshot was not published after all.
+    /// Gives back a snapshot that was not published.
     pub fn release(&self, snapshot: FilesSnapshot) {
         let mut state = self.state.lock();
         self.let_go(&mut state, &snapshot);

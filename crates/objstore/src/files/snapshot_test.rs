@@ -1,5 +1,6 @@
-//! Goal:   a snapshot has what changed since the last published one, and waiting for it ends though files come and go.
-//! Method: a registry over a bucket in memory with faults; the publisher is played by the test.
+//! Goal:   a snapshot has the files that changed since the last published one, and waiting for its uploads
+//!         ends although RocksDB removes files meanwhile.
+//! Method: a file registry over a bucket in memory with faults; the test acts as the publisher.
 
 use super::tests::Fixture;
 use super::{FilesSnapshot, Uploaded};
@@ -28,8 +29,7 @@ fn a_file_removed_before_its_upload_makes_the_snapshot_stale_unless_held() {
     assert_eq!(f.files.published(next), [records[&2].key.as_ref()], "its object goes with the next root");
 }
 
-/// A publish looks at the files that have changed: only the first one of a process looks at all
-/// files.
+/// A publish looks only at the files that have changed. The first publish of a process looks at all files.
 #[test]
 fn a_snapshot_names_what_changed_since_the_last_published_one() {
     let f = Fixture::new();
@@ -47,7 +47,7 @@ fn a_snapshot_names_what_changed_since_the_last_published_one() {
     let published = f.files.snapshot();
     assert_eq!(published.files(), 5);
     f.wait(&published);
-    // What changes after the snapshot is in the next one, also a number that was in this one.
+    // A change after the snapshot is in the next one, also when its file number was in this one.
     f.files.remove_file(6).unwrap();
     f.files.remove_file(3).unwrap();
     let _ = f.files.published(published);

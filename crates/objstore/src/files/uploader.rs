@@ -1,4 +1,4 @@
-//! The tasks that upload queued files, four at a time, for as long as it takes.
+//! The tasks that upload queued files, four at a time, and retry each upload without end.
 
 use super::entry::{Entry, Upload};
 use super::{Files, Garbage};
@@ -13,14 +13,14 @@ use tokio::task::JoinHandle;
 /// Files uploaded at once: enough to fill a 1 Gbit/s line at 50 ms per request with 16 MiB pieces.
 const UPLOADERS: usize = 4;
 
-/// The time between two looks at how full the disk of the part cache is.
+/// How often the free space on the part cache's disk is looked at.
 const DISK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many attempts must miss a local file before it counts as lost; together they take about 4 s.
+/// A local file counts as lost after this many attempts that did not find it; together they take about 4 s.
 const MISSING_ATTEMPTS: u32 = 4;
 
-/// The waits between attempts to upload one file; the requests inside an attempt have their own, shorter
-/// ones.
+/// The waits between attempts to upload one file. The requests within an attempt are retried after shorter
+/// waits of their own.
 const ATTEMPT_DELAYS: RetryPolicy = RetryPolicy {
     attempts_max: u32::MAX,
     delay_min: Duration::from_millis(500),
@@ -29,7 +29,7 @@ const ATTEMPT_DELAYS: RetryPolicy = RetryPolicy {
 };
 
 impl Files {
-    /// Starts the uploaders, and the watch of the disk.
+    /// Starts the uploaders, and the task that watches the disk of the part cache.
     pub(super) fn start_tasks(self: &Arc<Self>) {
         let mut tasks = self.tasks.lock();
         for _ in 0..UPLOADERS {
@@ -90,7 +90,8 @@ impl Files {
         }
     }
 
-    /// Uploads one file, however often that has to be tried.
+    /// Uploads one file; retries until that succeeds, RocksDB removes the file, the file is lost, or the
+    /// registry ends.
     async fn upload(&self, entry: &Arc<Entry>) {
         if !self.begin(entry) {
             return;
@@ -129,8 +130,9 @@ impl Files {
         true
     }
 
-    /// Whether a file that cannot be opened is gone for good. RocksDB renames a staged file just before it is
-    /// bound, so one look is no proof; a file without number is either bound or unstaged in the end.
+    /// Whether a local file that cannot be opened is lost for good. One failed attempt is no proof, because
+    /// RocksDB renames a staged file just before `bind_file` tells its new path. A file without a number,
+    /// which is staged, never counts as lost, because it is bound or unstaged later.
     fn is_lost(&self, entry: &Entry, attempt: u32) -> bool {
         entry.number() != 0 && attempt >= MISSING_ATTEMPTS
     }
@@ -139,8 +141,8 @@ impl Files {
         let mut state = self.state.lock();
         let mut upload = entry.upload.lock();
         if matches!(&*upload, Upload::Dropped) {
-            // Removed while it was on its way: the object may have appeared after its name was given to the
-            // collector, so it is given again.
+            // RocksDB removed the file during its upload. The object may have been created after its key was
+            // given to the collector, so the key is given again.
             drop(upload);
             let generation = state.generation;
             state.keys.add(&entry.key);
@@ -169,7 +171,8 @@ impl Files {
         self.leave_backlog(&mut state, entry);
     }
 
-    /// Logs the first failures and then one in a while: an outage of hours must not fill the error log.
+    /// Logs the first failed attempt and then every 15th, so that an outage of hours does not fill the error
+    /// log.
     fn report(&self, attempt: u32, error: &StoreError) {
         if attempt == 1 || attempt.is_multiple_of(15) {
             (self.log)(

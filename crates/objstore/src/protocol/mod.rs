@@ -1,26 +1,29 @@
-//! The bucket protocol: who owns the database, what is published, what a restore finds.
+//! The bucket protocol: who owns the database, what the owner publishes, and what a restore reads.
 //!
-//! In the order in which a database lives: `identity` names it; `open` decides about the local directory,
-//! `lineage` refuses a bucket of another history, `age` a bucket older than the directory, `alive` and
-//! `opener` are polite to a live owner, `claim` takes the next epoch and fences the former ones, `local_wal`
-//! brings damaged local logs to what the bucket has; `restore` builds the directory from an `image` of the
-//! bucket; `publisher` moves the bucket from root to root, `shipper` brings the WAL behind the newest root,
-//! `lag` is what a commit looks at, `gc` deletes what no root needs. `records`, `codec` and `names` are the
-//! formats (docs/internals/formats-bucket.md). [`Store`] is the facade; docs/internals/bucket.md tells the
-//! whole story.
+//! The modules in the order in which a database uses them: `identity` names the database. `open` decides
+//! whether the local directory can be used; `lineage` refuses a bucket of another history, and `age` a bucket
+//! older than the directory. `alive` and `opener` refuse to take over from an owner that still runs. `claim`
+//! takes the next epoch and fences the former ones. `local_wal` repairs damaged local logs from the bucket.
+//! `restore` builds the directory from an `image` of the bucket. `publisher` creates root after root,
+//! `shipper` uploads the WAL behind the newest root, commits ask `lag` how far the bucket is behind, and `gc`
+//! deletes what no root needs. `records`, `codec` and `names` are the formats
+//! (docs/internals/formats-bucket.md). [`Store`] is the interface to all of them; docs/internals/bucket.md
+//! explains the whole protocol.
 //!
-//! The folders: `start` opens, `wal` ships and replays the log, `publish` moves the bucket, `gc` cleans it,
-//! `history` keeps and brings back states that are not the newest, `copies` makes second databases,
-//! `inspection` shows a database, `format` defines what stands in the bucket.
+//! The folders: `start` opens a database, `wal` ships and replays the log, `publish` creates roots, `gc`
+//! deletes objects, `history` keeps and restores states that are not the newest, `copies` makes second
+//! databases, `inspection` shows what a bucket holds, `format` defines the objects in the bucket.
 //!
-//! Invariants, quoted by the tests:
+//! The invariants, which the tests quote:
 //!
-//! IMAGE-1: a root in the bucket is restorable: its table files (PUB-G1), its MANIFEST bytes and the WAL it needs
-//!          (PUB-G2) are there.
-//! IMAGE-2: a slot has one content for ever; a publish happens exactly once, whatever reply is lost.
-//! IMAGE-3: once an epoch is fenced its owner can neither publish nor acknowledge a synchronous commit.
-//! IMAGE-4: what a restore finds is a prefix of the history of commits, and contains every covered one (PUB-G8).
-//! IMAGE-5: nothing that the newest root needs is deleted.
+//! IMAGE-1: a root in the bucket can be restored: its table files (PUB-G1), its MANIFEST bytes and the WAL it
+//!     needs (PUB-G2) are in the bucket.
+//! IMAGE-2: the content of a slot never changes. A publish happens exactly once, even if the reply to its
+//!     request is lost.
+//! IMAGE-3: once an epoch is fenced, its owner can neither publish nor acknowledge a synchronous commit.
+//! IMAGE-4: a restore finds a prefix of the history of commits. This prefix contains every covered commit
+//!     (PUB-G8).
+//! IMAGE-5: no object that the newest root needs is deleted.
 
 mod copies;
 mod format;

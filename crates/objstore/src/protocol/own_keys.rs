@@ -1,4 +1,4 @@
-//! Other keys for an open database, without a restart.
+//! Changes the access keys of the bucket for an open database, without a restart.
 
 use super::store::Store;
 use crate::error::{Result, StoreError};
@@ -11,11 +11,12 @@ use crate::requests::s3::credentials::{GivenKeys, Keys};
 use std::sync::Arc;
 
 impl Store {
-    /// Tries whether the database can be read and written with `keys`, on a connection of its own. Nothing changes.
+    /// Checks that the database can be read and written with `keys`, on a connection of its own. The open
+    /// database keeps its present keys.
     ///
-    /// Errors: `Invalid` when the configuration gave no keys at the start, or when `keys` do not show this
-    /// database; `Refused` and others as the bucket answers; `Interrupted`. Requests: a GET and those of a
-    /// probe, six in all.
+    /// Errors: `Invalid` when the configuration gave no keys at the start, or when the bucket shows no
+    /// database or another one with `keys`; `Refused` and others as the bucket answers; `Interrupted`.
+    /// Requests: a GET and those of a probe, six in all.
     pub fn try_keys(&self, keys: Keys) -> Result<()> {
         let shared = &self.shared;
         let connection = self.given_keys()?.connection_with(keys);
@@ -23,8 +24,9 @@ impl Store {
         shared.files.block_on(try_bucket(bucket, shared.db_uuid.clone()))?
     }
 
-    /// Signs all requests from now on with `keys`, which [`Store::try_keys`] has found good, and also the
-    /// next attempts of requests that were refused. No request. Errors: `Invalid` as `try_keys`.
+    /// Signs all requests from now on with `keys`, which the caller has checked with [`Store::try_keys`].
+    /// This includes retries of requests that were refused before. No request. Errors: `Invalid` as for
+    /// `try_keys`.
     pub fn set_keys(&self, keys: Keys) -> Result<()> {
         self.given_keys().map(|given| given.replace(keys))
     }

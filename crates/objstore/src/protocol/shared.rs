@@ -1,8 +1,9 @@
-//! What the facade, the shipper and the publisher of one open database share.
+//! What the store, the shipper, the publisher and the collector of one open database share.
 //!
-//! Lock rule: `state` is taken by every event of RocksDB except a plain WAL append; it is held for memory work and
-//! local opens only, never over the network or a sync. The lock of `Files` may be taken while it is held, never the
-//! other way round. `changed` belongs to `state` and is signalled whenever somebody may stop waiting.
+//! Lock rule: every event of RocksDB except a plain append to a WAL locks `state`. A thread holds this lock
+//! for work in memory and to open local files, never during a request or a sync. A thread that holds it may
+//! lock `Files`, but not the other way round. `changed` belongs to `state` and is signalled whenever a
+//! waiting thread may go on.
 
 use super::gc::{GcTuning, HistoryQueue, Inbox};
 use crate::error::{Result, StoreError};
@@ -32,48 +33,51 @@ use tokio::time::Instant;
 /// Intervals and sizes; tests shorten them.
 #[derive(Debug, Clone)]
 pub(crate) struct Tuning {
-    /// The shortest time between two chunks that nobody waits for.
+    /// The shortest time between two chunks for which no thread waits.
     pub(crate) ship_interval: Duration,
-    /// With durability `async`, a chunk is cut this many times per lag limit: with 4 and the limit of 2 s, every 500 ms.
-    /// The rest of the limit is for the request, and for its repetition.
+    /// With durability `async`, a chunk is cut this many times per lag limit: with 4 and the limit of 2 s,
+    /// every 500 ms. The remaining time of the limit is for the request and one repetition.
     pub(crate) ships_per_lag: u32,
-    /// When more bytes than this have gathered, they are shipped without waiting for the interval.
+    /// When more bytes than this wait to be shipped, they are shipped before the interval ends.
     pub(crate) ship_bytes: u64,
-    /// The largest chunk. A request may take a second per MiB before it is repeated, so that a stuck request
-    /// with a larger chunk would cost much time.
+    /// The largest chunk. A request has a second per MiB before it is repeated, so a stuck request with a
+    /// larger chunk would cost much time.
     pub(crate) chunk_bytes_max: u64,
-    /// The first attempt at a slot may take half of the lag limit, but not less than this: a request is not
-    /// repeated because a healthy bucket is slow.
+    /// The first attempt to create a slot may take half of the lag limit, but not less than this. So a
+    /// request is not repeated merely because a healthy bucket is slow.
     pub(crate) slot_timeout_min: Duration,
     pub(crate) chunks_in_flight: usize,
     /// When chunks are merged, so that a restore reads few objects.
     pub(crate) merge: MergeLimits,
     /// At most one publish per interval unless somebody waits: 5 per second.
     pub(crate) publish_interval: Duration,
-    /// For this long after RocksDB has opened, nothing is published or shipped unless somebody waits: RocksDB
-    /// deletes the WALs it has just replayed, which would otherwise be shipped for nothing.
+    /// For this long after RocksDB has opened, nothing is published or shipped unless a thread waits. RocksDB
+    /// deletes the WALs that it has replayed in this time, so they are not shipped for nothing.
     pub(crate) settle_after_open: Duration,
-    /// With durability `local`, a publish that would ship more than this many bytes of the log...
+    /// With durability `local`, a publish that would ship more bytes of the log than this waits for flushes
+    /// first.
     pub(crate) spared_log_bytes: u64,
-    /// ...waits at most this long for flushes that make these bytes superfluous: the time of several flushes
-    /// of 64 MiB, compressed on one core.
+    /// With durability `local`, how long a publish waits for flushes that make bytes of the log superfluous.
+    /// It is the time of several flushes of 64 MiB, compressed on one core.
     pub(crate) flush_patience: Duration,
-    /// The owner writes its hint once in this time, and looks for a successor with every second hint: 3
-    /// requests in 130 s, at most 15 in 10 minutes, which leaves room for the flush of what was written
-    /// before.
+    /// The owner writes its hint once in this time, and looks for a successor with every second hint. That is
+    /// 3 requests in 130 s, at most 15 in 10 minutes, which leaves room for the requests of a flush of older
+    /// changes.
     pub(crate) alive_interval: Duration,
-    /// How long a newcomer watches an owner that shows no sign of life: two intervals and 10 s for slow requests, so
-    /// that one hint may get lost. A server that starts looks every 5 s, and has the database open within 150 s.
+    /// How long a starting server watches an owner that shows no sign of life. It is two intervals and 10 s
+    /// for slow requests, so that one hint may get lost. A server that starts looks every 5 s, and has the
+    /// database open within 150 s.
     pub(crate) alive_patience: Duration,
     /// When the file map is split into parts, so that a publish costs only what has changed.
     pub(crate) map: MapLimits,
-    /// A MANIFEST that would have more objects than this is uploaded again as one, so that a restore reads
-    /// few.
+    /// A MANIFEST that would have more objects than this is uploaded again as a copy of few objects, so that
+    /// a restore reads few.
     pub(crate) manifest_chunks_max: usize,
-    /// How many roots are kept besides the newest, for people.
+    /// How many roots are kept besides the newest one, so that people can look at them.
     pub(crate) roots_kept: u64,
     pub(crate) gc: GcTuning,
-    /// Gate PUB-G2. Switched off only by the test that shows that the gate is needed.
+    /// Whether a publish waits until the WAL is shipped (gate PUB-G2). Only a test switches this off, to show
+    /// that the gate is needed.
     pub(crate) gate_wal: bool,
 }
 
@@ -102,20 +106,20 @@ impl Default for Tuning {
     }
 }
 
-/// What becomes of the objects that former epochs left in the bucket, once this epoch has a root.
+/// What happens to the objects that former epochs left in the bucket, once this epoch has a root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Former {
     /// They stay until RocksDB is open and has replayed everything in front of the record that starts at this
-    /// sequence number, which is the last record of the bucket's WAL; 0: the bucket has no record that must
-    /// be replayed.
+    /// sequence number. This is the last record of the bucket's WAL. 0: the bucket has no record that must be
+    /// replayed.
     NeededTo(u64),
-    /// They may go.
+    /// The collector may delete them.
     Superfluous,
     /// They stay as long as this process lives, because something was wrong at open.
     Kept,
 }
 
-/// What RocksDB has told so far.
+/// What RocksDB has reported so far, and what waits to be shipped and published.
 #[derive(Debug)]
 pub(crate) struct State {
     /// Durable length of each MANIFEST.
@@ -126,16 +130,17 @@ pub(crate) struct State {
     pub(crate) opened_at: Option<Instant>,
     pub(crate) wal: WalTable,
     pub(crate) former: Former,
-    /// Ticket of the last request to publish, and of the last one done.
+    /// The number of the last request to publish, and of the last one that was fulfilled.
     pub(crate) publish_asked: u64,
     pub(crate) publish_done: u64,
-    /// Somebody waits for the WAL up to this position.
+    /// A thread waits until the WAL is shipped up to this position.
     pub(crate) ship_wanted: u64,
-    /// Gate PUB-G2: WAL up to here must be in the bucket before the next root, see [`super::store::Store::note_drop`].
+    /// Gate PUB-G2: the WAL up to here must be in the bucket before the next root, see
+    /// [`super::store::Store::note_drop`].
     pub(crate) drop_noted: u64,
-    /// Since when something is unpublished that no snapshot of the publisher has.
+    /// Since when there are unpublished changes that no snapshot of the publisher contains.
     pub(crate) dirty_since: Option<Instant>,
-    /// Since when something is unpublished that the publisher is publishing now.
+    /// Since when there are unpublished changes in the snapshot that the publisher is publishing now.
     pub(crate) publishing_since: Option<Instant>,
     pub(crate) closing: bool,
     /// Why this process may not write any more: another owner, or a background task that died.
@@ -151,7 +156,7 @@ pub(crate) struct Owner {
     pub(crate) epoch: OwnEpoch,
 }
 
-/// Everything the parts of one open database have in common.
+/// What all tasks and threads of one open database have in common.
 pub(crate) struct Shared {
     pub(crate) bucket: Bucket,
     pub(crate) files: Arc<Files>,
@@ -165,30 +170,31 @@ pub(crate) struct Shared {
     pub(crate) tuning: Tuning,
     pub(crate) path: CommitPath,
     pub(crate) state: Mutex<State>,
-    /// The newest commits. This lock is taken last and held only for moments.
+    /// The position of the newest commits. A thread takes this lock after all others and holds it briefly.
     pub(crate) commits: Mutex<Tracker>,
     pub(crate) changed: Condvar,
     pub(crate) wake_publisher: Notify,
     pub(crate) wake_shipper: Notify,
     pub(crate) wake_watch: Notify,
-    /// What the collector is told.
+    /// What the publisher passes to the collector.
     pub(crate) inbox: Inbox,
-    /// What the history is to keep.
+    /// How much history is kept, and which roots wait for a pin.
     pub(crate) history: HistoryQueue,
-    /// The pins of what this process has mounted (mount.rs).
+    /// The keys of the pins of this process's mounts (mount.rs).
     pub(crate) mounts: Mutex<BTreeSet<String>>,
-    /// Chunks have arrived, or a root names what was merged: there may be something to merge.
+    /// Wakes the merger: chunks have arrived, or a root names the last merged objects, so there may be more
+    /// to merge.
     pub(crate) wake_merger: Notify,
-    /// A merged object waits for a root that names it.
+    /// Signalled when a merged object waits for a root that names it.
     pub(crate) merged: Notify,
-    /// Signalled when `shipped` moves, for the publisher's gate.
+    /// Signalled when the shipped position moves, for the publisher, whose gate waits for it.
     pub(crate) shipped: Notify,
     /// The last published slot of this epoch; 0 before the first root.
     pub(crate) slot: AtomicU64,
     reported: Mutex<Option<Instant>>,
 }
 
-/// Failures are logged at most once in this time; the newest is always in the status variable.
+/// Failures are logged at most once in this time. The status variable always shows the newest one.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 impl State {
@@ -219,7 +225,7 @@ impl State {
         self.dirty_since.get_or_insert_with(Instant::now);
     }
 
-    /// Since when something is unpublished. None: the newest root has everything.
+    /// Since when there are unpublished changes. None: the newest root has everything.
     pub(crate) fn unpublished_since(&self) -> Option<Instant> {
         [self.dirty_since, self.publishing_since].into_iter().flatten().min()
     }
@@ -262,13 +268,13 @@ impl Shared {
         }
     }
 
-    /// The bucket with bounds for slots that commits wait for: a request that gets stuck is repeated while the lag limit
-    /// still has room for it.
+    /// Returns the bucket with a timeout for the slots for which commits wait, so that a stuck request is
+    /// repeated while the lag limit still has room for the repetition.
     pub(crate) fn slots(&self) -> Bucket {
         self.bucket.with_slot_timeout((self.path.lag_max() / 2).max(self.tuning.slot_timeout_min))
     }
 
-    /// Locks the state, and adds the appends and syncs that were counted without the lock.
+    /// Locks the state, and adds the appends and syncs that threads have counted without the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         let synced = self.path.synced_position();
@@ -276,7 +282,7 @@ impl Shared {
         state
     }
 
-    /// Publishes the table's position to the commit path, after a change that went through the lock.
+    /// Passes the position of the WAL table to the commit path, after a change that was made under the lock.
     pub(crate) fn sync_path(&self, state: &State) {
         match state.wal.active() {
             Some((wal, base)) => self.path.activate(wal, base),
@@ -295,8 +301,8 @@ impl Shared {
         self.wake_publisher.notify_one();
     }
 
-    /// Moves the covered position as far as chunks and roots allow, and wakes the threads that wait
-    /// for it.
+    /// Moves the covered position as far as the chunks and roots in the bucket allow, and wakes the threads
+    /// that wait for it.
     pub(crate) fn cover(&self, state: &mut State) {
         let covered = state.wal.cover(self.path.ddl_published());
         let position = covered.unwrap_or_else(|| self.path.covered());
@@ -314,15 +320,15 @@ impl Shared {
         }
     }
 
-    /// With a history, keeps the WALs open: a WAL that RocksDB deletes is still shipped to its end, because
-    /// otherwise commits would be missing in between.
+    /// If there is a history, opens the newest WAL and keeps it open. So a WAL that RocksDB deletes is still
+    /// shipped to its end. Otherwise the history would lack the commits at the end of that WAL.
     pub(crate) fn hold_wals(&self) {
         if self.history.limits().is_on() {
             self.state.lock().wal.hold(|number| self.open_wal(number).ok().flatten());
         }
     }
 
-    /// Ends this process's right to write. The first reason stays.
+    /// Takes this process's right to write away. If this is called again, the first reason stays.
     pub(crate) fn set_fenced(&self, error: StoreError) {
         let mut state = self.state.lock();
         if state.fenced.is_none() {
@@ -340,7 +346,8 @@ impl Shared {
         self.set_fenced(fenced_error(self.epoch, fence));
     }
 
-    /// A slot of our own epoch holds bytes that are neither ours nor a fence: nothing may be written on top.
+    /// A slot of this server's own epoch has an object that this server did not write and that is no fence.
+    /// So this server stops writing.
     pub(crate) fn slot_taken(&self, key: &str) {
         self.set_fenced(StoreError::Fenced(format!(
             "{key} in the bucket was written by another process in this server's own epoch {}: this server stops \

@@ -1,9 +1,9 @@
-//! The facade: one open database in one bucket, as the C ABI (crate `objstore-ffi`) and the tests use it.
+//! The interface of one open database in one bucket, for the C ABI (crate `objstore-ffi`) and the tests.
 //!
-//! RocksDB's file system tells what happens to MANIFEST and WAL; committing threads ask whether they must wait. Table
-//! files have a facade of their own, [`Files`].
+//! RocksDB's file system reports here what happens to MANIFEST and WAL, and committing threads ask here
+//! whether they must wait. Table files have an interface of their own, [`Files`].
 //!
-//! Threads: every method may be called from any thread that is not one of a tokio runtime.
+//! Threads: every method may be called from any thread except those of a tokio runtime.
 
 use super::gc;
 use super::gc::HistoryLimits;
@@ -36,15 +36,16 @@ pub struct Store {
     was_restored: bool,
     executor: Mutex<Option<Executor>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// Held open: the lock of the local directory.
+    /// The lock file of the local directory. This process holds the lock while the file is open.
     lock: File,
 }
 
 impl Store {
-    /// Connects to the bucket of `config`, claims the database, restores the local directory when it is absent.
+    /// Connects to the bucket of `config`, claims the database, and restores the local directory if it is
+    /// absent.
     ///
-    /// One try; see [`Opener`] for a start that may have to wait for another owner.
-    /// Errors: `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h says.
+    /// Makes one attempt; see [`Opener`] for a start that may have to wait for another owner. Errors:
+    /// `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h says.
     pub fn open(config: &StoreConfig, log: LogFn) -> Result<Arc<Self>> {
         Opener::default().open(config, log)
     }
@@ -70,30 +71,32 @@ impl Store {
         Arc::new(Self { shared, was_restored, executor, tasks, lock })
     }
 
-    /// Waits at most `timeout` until all that is local is in the bucket, then marks the owner as gone.
+    /// Waits at most `timeout` until everything local is in the bucket, then writes the hint that the owner
+    /// has closed the database.
     ///
-    /// Errors: `Unavailable` when something stayed unpublished, `Fenced`; the store is closed all the same.
+    /// Errors: `Unavailable` when something could not be published; `Fenced`. The store is closed in spite of
+    /// an error.
     pub fn close(&self, timeout: Duration) -> Result<()> {
         let deadline = Instant::now() + timeout;
         let published = self.publish(timeout);
         self.shared.state.lock().closing = true;
         self.shared.wake_all();
         let Some(executor) = self.executor.lock().take() else { return Ok(()) };
-        // Even after a publish that used up the time, a second is left to end in order.
+        // The tasks have at least a second to end in order, even if the publish has used up the time.
         let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
         let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());
         executor.block_on(async {
             let _ = tokio::time::timeout(rest, self.end(tasks)).await;
         });
         executor.shutdown_timeout(Duration::from_secs(1));
-        // The directory is free for the next owner, even while somebody still holds this store.
+        // Another process may own the directory from now on, even while a caller still holds this store.
         let _ = self.lock.unlock();
         published
     }
 
     async fn end(&self, tasks: Vec<JoinHandle<()>>) {
         let shared = &self.shared;
-        // The tasks get only a moment for what they still wait for: publish() has had its time.
+        // The tasks get only 800 ms to finish their requests, because publish() has waited for them before.
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         if tokio::time::timeout(Duration::from_millis(800), futures_util::future::join_all(tasks))
             .await
@@ -103,12 +106,13 @@ impl Store {
         }
         shared.files.stop().await;
         if !shared.path.is_fenced() {
-            // A hint that cannot be written only makes the next owner wait a few seconds.
+            // If this hint cannot be written, the next owner only has to wait until it believes that this one
+            // is dead (alive.rs).
             let _ = alive::show(&shared.bucket, &hint(shared, u64::MAX, true)).await;
         }
     }
 
-    /// Whether open() rebuilt the local directory from the bucket.
+    /// Whether open() restored the local directory from the bucket.
     pub fn was_restored(&self) -> bool {
         self.was_restored
     }
@@ -118,7 +122,8 @@ impl Store {
         &self.shared.files
     }
 
-    /// File `number` shares the object of file `from` from now on (`atoll_store_share_file` in objstore.h). Durable.
+    /// From now on, file `number` has the same object as file `from` (`atoll_store_share_file` in
+    /// objstore.h). Durable.
     ///
     /// Errors: as [`Files::uploaded_record`]; `Unavailable`, `NoSpace` (local disk).
     pub fn share_file(&self, from: u64, number: u64) -> Result<()> {
@@ -127,7 +132,7 @@ impl Store {
         self.files().share(from, shared)
     }
 
-    /// The first `length` bytes of MANIFEST `number` are durable.
+    /// RocksDB reports that the first `length` bytes of MANIFEST `number` are durable.
     pub fn manifest_synced(&self, number: u64, length: u64) {
         let mut state = self.shared.lock();
         let known = state.manifests.entry(number).or_insert(0);
@@ -138,7 +143,7 @@ impl Store {
         }
     }
 
-    /// CURRENT names MANIFEST `number`.
+    /// RocksDB reports that CURRENT names MANIFEST `number`.
     pub fn current_set(&self, number: u64) {
         let mut state = self.shared.lock();
         state.current = Some(number);
@@ -148,9 +153,9 @@ impl Store {
         self.shared.wake_all();
     }
 
-    /// RocksDB is open, and `last_sequence` is the number of its last change. Before this call nothing of former epochs is
-    /// deleted from the bucket; when the replay ended before the end of the bucket's WAL, nothing of them is deleted as
-    /// long as this process lives, and an error is logged. No request.
+    /// RocksDB is open, and `last_sequence` is the number of its last change. Before this call no object of
+    /// former epochs is deleted from the bucket. If the replay ended before the end of the bucket's WAL, no
+    /// such object is deleted as long as this process lives, and an error is logged. No request.
     pub fn opened(&self, last_sequence: u64) {
         let mut state = self.shared.lock();
         let Former::NeededTo(start) = state.former else { return };
@@ -163,17 +168,18 @@ impl Store {
         }
     }
 
-    /// A MANIFEST edit that later WAL bytes depend on has been made (gate PUB-G8).
+    /// A MANIFEST edit was made on which later WAL bytes depend (gate PUB-G8).
     pub fn note_ddl(&self) {
         let mut state = self.shared.lock();
         let position = state.wal.position();
         self.shared.note_ddl(&mut state, position);
     }
 
-    /// Data is about to leave the MANIFEST: since WAL bytes appended before this call, nothing names it.
+    /// Data is about to leave the MANIFEST. The WAL bytes appended before this call have removed the last
+    /// reference to it.
     ///
-    /// A root without the data waits for those bytes (gate PUB-G2): otherwise a restore would find the data
-    /// named, but gone.
+    /// A root without the data waits until those bytes are in the bucket (gate PUB-G2). Otherwise a restore
+    /// would find a reference to data that is gone.
     pub fn note_drop(&self) {
         let mut state = self.shared.lock();
         state.drop_noted = state.wal.position();
@@ -188,14 +194,14 @@ impl Store {
         self.shared.hold_wals();
     }
 
-    /// The end of a commit that a former process may have acknowledged has been written, as the server's
-    /// recovery decided (two-phase commit): the commit counts as inherited, see `lag.rs`, LAG-3. No request.
+    /// The server's recovery has written the end of a commit (two-phase commit). A former process may have
+    /// acknowledged this commit, so it counts as inherited, see `lag.rs`, LAG-3. No request.
     pub fn note_recovered(&self) {
         self.shared.path.set_inherited();
     }
 
-    /// Notes that WAL `number` has `length` bytes now. Costs a few atomic operations; takes the
-    /// lock only for the first bytes of a WAL.
+    /// RocksDB reports that WAL `number` has `length` bytes now. Costs a few atomic operations; only the
+    /// first bytes of a WAL take the lock.
     pub fn wal_appended(&self, number: u64, length: u64) {
         if !self.shared.path.appended(number, length) {
             let mut state = self.shared.lock();
@@ -204,9 +210,10 @@ impl Store {
         }
     }
 
-    /// The first `length` bytes of WAL `number` are durable. With durability local this costs a few atomic
-    /// operations: no commit waits for the shipper, which takes the lock when it looks for bytes. Otherwise
-    /// it takes the lock, and wakes the shipper when much has gathered.
+    /// RocksDB reports that the first `length` bytes of WAL `number` are durable. With durability `local`
+    /// this costs a few atomic operations, because no commit waits for the shipper, and the shipper takes the
+    /// lock when it looks for bytes. Otherwise this takes the lock, and wakes the shipper when many bytes
+    /// wait.
     pub fn wal_synced(&self, number: u64, length: u64) {
         let path = &self.shared.path;
         if path.durability() == Durability::Local && path.synced(number, length) {
@@ -222,14 +229,14 @@ impl Store {
         }
     }
 
-    /// WAL `number` will not grow beyond `length`.
+    /// RocksDB reports that WAL `number` will not grow beyond `length`.
     pub fn wal_closed(&self, number: u64, length: u64) {
         let mut state = self.shared.lock();
         state.wal.closed(number, length);
         self.shared.sync_path(&state);
     }
 
-    /// RocksDB no longer needs WAL `number`.
+    /// RocksDB reports that it no longer needs WAL `number`.
     pub fn wal_deleted(&self, number: u64) {
         let mut state = self.shared.lock();
         if let Some(position) = state.wal.deleted(number) {
@@ -240,12 +247,12 @@ impl Store {
         self.shared.wake_publisher.notify_one();
     }
 
-    /// A commit is in the WAL; see `atoll_store_note_commit` in objstore.h.
+    /// A commit was written to the WAL; see `atoll_store_note_commit` in objstore.h.
     pub fn note_commit(&self, commit: &NotedCommit) {
         self.shared.commits.lock().note(commit);
     }
 
-    /// WAL bytes appended by this process so far.
+    /// How many bytes this process has appended to the WAL so far.
     pub fn wal_position(&self) -> u64 {
         self.shared.path.position()
     }
@@ -263,7 +270,8 @@ impl Store {
         self.wait(timeout, "the bucket has not taken the last commits", |_| path.is_covered(position, ddl))
     }
 
-    /// What a commit does before it is acknowledged; see `atoll_store_after_commit` in objstore.h.
+    /// A commit calls this before it is acknowledged, and waits here as its durability demands; see
+    /// `atoll_store_after_commit` in objstore.h.
     pub fn after_commit(&self, position: u64, timeout: Duration) -> Result<()> {
         let path = &self.shared.path;
         if path.is_fenced() {
@@ -282,7 +290,7 @@ impl Store {
         }
     }
 
-    /// Publishes everything that is local now, MANIFEST, table files and WAL.
+    /// Publishes everything that is local now: MANIFEST, table files and WAL.
     ///
     /// Errors: as `wait_shipped`.
     pub fn publish(&self, timeout: Duration) -> Result<()> {
@@ -304,7 +312,8 @@ impl Store {
         })
     }
 
-    /// `Err(Fenced)` with the winner once a newer owner has closed this epoch. One atomic load.
+    /// Returns `Err(Fenced)` with the name of the new owner once that owner has closed this epoch. One atomic
+    /// load.
     pub fn may_write(&self) -> Result<()> {
         self.shared.check_fence()
     }
@@ -322,7 +331,8 @@ impl Store {
         self.shared.inbox.wake.notify_one();
     }
 
-    /// Asks shipper and publisher not to wait for their intervals.
+    /// Asks the shipper to upload the WAL up to `position`, and the publisher to publish the edit `ddl`,
+    /// without a wait for their intervals.
     fn want(&self, position: u64, ddl: u64) {
         let shared = &self.shared;
         let mut state = shared.lock();
@@ -349,7 +359,7 @@ impl Store {
             if state.closing {
                 return Err(StoreError::Interrupted("the store is being closed".to_owned()));
             }
-            // Ages grow without any event, so the condition is checked at least this often.
+            // The age of a lag grows without any event, so the condition is checked every 50 ms at least.
             let rest = deadline.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return Err(self.late(timeout, what));
@@ -374,7 +384,7 @@ impl Store {
 
 #[cfg(test)]
 impl Store {
-    /// The process dies here: tasks end where they are, nothing is written any more.
+    /// Simulates the death of the process: the tasks end where they are, and nothing is written any more.
     pub(crate) fn kill(&self) {
         self.shared.state.lock().closing = true;
         self.tasks.lock().iter().for_each(JoinHandle::abort);
@@ -391,7 +401,7 @@ impl Store {
 }
 
 impl Drop for Store {
-    /// Without close() this is a crash: nothing is flushed, the tasks end where they are.
+    /// A drop without close() is like a crash: nothing is flushed, and the tasks end where they are.
     fn drop(&mut self) {
         self.shared.state.lock().closing = true;
         if let Some(executor) = self.executor.lock().take() {
@@ -404,15 +414,15 @@ fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
     Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed }
 }
 
-/// A hint that could not be written is tried again after this time, then after twice this time, and so on: a
-/// newcomer must see a hint before its patience ends.
+/// The time after which a hint that could not be written is written again. It doubles with each failure up to
+/// the interval. A server that waits must see a hint before it believes that this owner is dead.
 const HINT_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// An owner looks for a successor with every second hint. Only an idle owner learns of it like
-/// this: one that publishes or ships meets the fence there.
+/// An owner looks for a successor with every second hint. Only an idle owner needs this look: one that
+/// publishes or ships finds the fence in the slot that it tries to create.
 const HINTS_PER_LOOK: u64 = 2;
 
-/// Shows that this owner lives, and notices a fence even when nothing is written.
+/// Writes the hints that this owner is alive, and notices a fence even when nothing is written.
 ///
 /// Requests: one PUT per `alive_interval`, one GET per two of them.
 async fn watch(shared: Arc<Shared>) {
@@ -420,7 +430,7 @@ async fn watch(shared: Arc<Shared>) {
     let (mut counter, mut delay) = (0, interval);
     let mut next = Instant::now() + interval;
     while !shared.is_ending() {
-        // The task is also woken early for reasons other than the end.
+        // The task is also woken early for reasons other than the close of the store.
         if tokio::time::timeout_at(next, shared.wake_watch.notified()).await.is_ok() {
             continue;
         }
@@ -442,7 +452,8 @@ async fn watch(shared: Arc<Shared>) {
     }
 }
 
-/// Looks at the slot behind our last root: it is empty, is being written by us, or holds a fence.
+/// Reads the slot behind the newest root of this epoch. It is empty, holds a root that this server is
+/// publishing, or holds a fence.
 async fn notice_fence(shared: &Shared) {
     let id = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
     if let Ok(RootSlot::Fence(fence)) = read_root_slot(&shared.bucket, id).await {

@@ -87,7 +87,8 @@ impl Store {
             },
             history_cuts: read(&counters.history_cuts),
             database_uuid: shared.db_uuid.clone(),
-            // The reason why this server may not write is shown rather than the newest error of a request.
+            // When this server may not write, `last_error` says why, instead of the newest error of a
+            // request.
             last_error: fenced.map_or_else(|| counters.last_error(), |reason| reason.to_string()),
         }
     }

@@ -5,8 +5,10 @@
 //! [`RetryPolicy::request_timeout`], and repeated with back-off when that can help. All requests are
 //! idempotent except the create-only PUT, whose unclear outcomes [`Bucket::create_slot`] resolves.
 //!
-//! BUCKET-1  A slot's bytes never change over retries, and contain a nonce: reading it back tells who won.
-//! BUCKET-2  `AlreadyExists` is never taken as proof that somebody else won (a 409 or a lost reply look the same).
+//! BUCKET-1  All attempts to create a slot send the same bytes, which contain a nonce. So reading the slot
+//!           back tells whose bytes it holds.
+//! BUCKET-2  `AlreadyExists` is never taken as proof that another server won. A concurrent PUT (409), or an
+//!           earlier attempt of this server whose reply was lost, leads to the same error.
 //! BUCKET-3  A 404 that means "no such bucket" is never reported as an absent object (failure.rs).
 
 use crate::error::{Result, StoreError};
@@ -30,41 +32,41 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-/// The size for which a GET of unknown size gets time: the biggest objects that are read whole are MANIFEST
-/// and WAL chunks.
+/// The size that is assumed for the time limit when a whole object of unknown size is read. The largest such
+/// objects are the MANIFEST and chunks of the WAL.
 const WHOLE_BYTES: u64 = 8 << 20;
 /// How a create-only PUT ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotOutcome {
     /// The slot holds our bytes.
     Mine,
-    /// The slot holds these bytes of somebody else, and always will.
+    /// The slot holds these bytes of another server, for ever.
     Lost(Bytes),
 }
 
 /// One object of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectInfo {
-    /// Relative to the prefix of the database.
+    /// The object's name, relative to the prefix of the database.
     pub key: String,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// By the bucket's clock.
+    /// The time of the last write, by the bucket's clock.
     pub last_modified: SystemTime,
 }
 
-/// What a [`Bucket`] is made of; tests put a failing store here.
+/// The parts of a [`Bucket`]. Tests replace the store by one that fails.
 #[allow(missing_docs)]
 #[derive(Clone)]
 pub struct Parts {
     pub store: Arc<dyn ObjectStore>,
     /// For large objects; None = every object is one PUT.
     pub multipart: Option<Arc<dyn MultipartStore>>,
-    /// For requests that the two above cannot make; None for a store that does not speak S3.
+    /// Sends the requests that `store` and `multipart` do not offer. None for a store that is not S3.
     pub(crate) direct: Option<Arc<Direct>>,
-    /// Lists unfinished uploads; None = they are not looked for.
+    /// Lists unfinished uploads; None = this store cannot list them.
     pub(crate) uploads: Option<Arc<dyn ListUploads>>,
-    /// The configured keys; None where they come from elsewhere or none are needed.
+    /// The access keys in the configuration; None when the keys come from elsewhere or the store needs none.
     pub(crate) keys: Option<Arc<GivenKeys>>,
     pub prefix: String,
     /// The root directory of a `file://` bucket.
@@ -76,8 +78,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The parts over a store in this process: no multipart, the prefix "db", and short waits between
-    /// attempts.
+    /// Parts for a store inside this process. They have no multipart uploads, the prefix "db", and short
+    /// waits between attempts.
     pub(crate) fn in_process(store: Arc<dyn ObjectStore>, place: &str) -> Self {
         Self {
             store,
@@ -99,7 +101,7 @@ impl Parts {
 pub struct Bucket {
     pub(crate) parts: Arc<Parts>,
     pub(crate) policy: RetryPolicy,
-    /// How long the first attempt at a slot may take; None: as long as every other request.
+    /// The time limit of the first attempt to create a slot; None: that of all other requests.
     pub(crate) slot_timeout: Option<Duration>,
     pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
 }
@@ -110,11 +112,11 @@ impl std::fmt::Debug for Bucket {
     }
 }
 
-/// Why one attempt failed, before it is known whether it was the last.
+/// The result of one attempt. Whether a failure is final is decided later.
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
 impl Bucket {
-    /// Puts the parts together.
+    /// Makes a bucket of its parts.
     pub fn new(parts: Parts) -> Self {
         let policy = parts.policy.clone();
         Self { parts: Arc::new(parts), policy, slot_timeout: None, given_up: Arc::default() }
@@ -131,19 +133,19 @@ impl Bucket {
         Self { policy, ..self.clone() }
     }
 
-    /// The same bucket for slots that commits wait for: the first attempt at a slot may take `timeout` (and a second per
-    /// MiB), each further one twice as long, up to the bound of all requests. So one request that never answers costs
-    /// little, and a slow line is still given its time.
+    /// The same bucket, for creating slots that commits wait for. The first attempt may take `timeout` and a
+    /// second per MiB. Each further attempt may take twice as long, up to the bound of all requests. So a
+    /// request that is never answered costs little time, and a slow network still gets enough time.
     pub fn with_slot_timeout(&self, timeout: Duration) -> Self {
         Self { slot_timeout: Some(timeout), ..self.clone() }
     }
 
-    /// The bounds of this handle's requests.
+    /// The time limit and the number of attempts for requests through this handle.
     pub fn policy(&self) -> &RetryPolicy {
         &self.policy
     }
 
-    /// The counters this bucket adds to.
+    /// The counters of this bucket's requests.
     pub fn stats(&self) -> &Arc<Stats> {
         &self.parts.stats
     }
@@ -158,7 +160,8 @@ impl Bucket {
         self.parts.directory.is_some()
     }
 
-    /// The local path of `key`, which may be a foreign one, in a `file://` bucket; None for any other bucket.
+    /// The local path of the object `key`, which may belong to another database. None unless this is a
+    /// `file://` bucket.
     pub fn local_path(&self, key: &str) -> Option<PathBuf> {
         self.parts.directory.as_ref().map(|root| root.join(key))
     }
@@ -171,14 +174,14 @@ impl Bucket {
         self.get_about(key, WHOLE_BYTES).await
     }
 
-    /// As `get`, for an object of about `bytes`: the time allowed depends on it.
+    /// As `get`, for an object of about `bytes`: the time limit grows with this size.
     async fn get_about(&self, key: &str, bytes: u64) -> Result<Bytes> {
         let source = self.source(key)?;
         self.repeat("reading", key, &self.parts.stats.requests_get, bytes, || self.get_once(&source, None))
             .await
     }
 
-    /// Reads `range` of an object; fewer bytes than asked is an error.
+    /// Reads `range` of an object. Fewer bytes than requested are an error.
     ///
     /// Errors: as `get`; `Corruption` when the object is shorter than the range.
     pub async fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
@@ -218,7 +221,8 @@ impl Bucket {
 
     /// Size and time of an object.
     ///
-    /// Requests: one HEAD per attempt. A failed HEAD is never "absent".
+    /// Requests: one HEAD per attempt. Only a clear answer of the bucket gives `NotFound`; any other failure
+    /// does not.
     pub async fn head(&self, key: &str) -> Result<ObjectInfo> {
         let (store, path) = self.source(key)?;
         let meta = self
@@ -230,7 +234,7 @@ impl Bucket {
         Ok(ObjectInfo { key: key.to_owned(), size: meta.size, last_modified })
     }
 
-    /// Deletes an object; an absent one is fine.
+    /// Deletes an object. It is no error if the object does not exist.
     pub async fn delete(&self, key: &str) -> Result<()> {
         let path = self.path(key)?;
         let outcome = self
@@ -244,11 +248,13 @@ impl Bucket {
         }
     }
 
-    /// Creates `key` with `bytes` unless it exists, and finds out who owns it afterwards.
+    /// Creates `key` with `bytes` if it does not exist, and finds out whether `key` then holds our bytes or
+    /// another server's.
     ///
     /// Requires: `bytes` contain `nonce`, and are the same in every call for this slot.
     /// Errors: `Unavailable` leaves the outcome unknown: call again with the same bytes, never with others.
-    /// Requests: one PUT; after an unclear answer one GET, after a lost race two.
+    /// Requests: one PUT. After an unclear answer also one GET; when another server's bytes are found, two
+    /// GETs.
     pub async fn create_slot(&self, key: &str, bytes: Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
         if !contains(&bytes, nonce) {
             return Err(StoreError::Bug(format!("the bytes for {key} do not contain their nonce")));
@@ -267,7 +273,7 @@ impl Bucket {
             }
             match bounded.read_slot(key, &bytes, nonce).await {
                 Ok(Some(outcome)) => return Ok(outcome),
-                Ok(None) => {} // Not there: our PUT was not applied (yet). The same bytes again.
+                Ok(None) => {} // Absent: our PUT was not applied (yet), so send it again.
                 Err(error) if !self.policy.allows_another(attempt) => return Err(error),
                 Err(_) => {}
             }
@@ -278,9 +284,10 @@ impl Bucket {
         }
     }
 
-    /// Proves that the bucket honours create-only PUTs: the second one must not replace the first.
+    /// Checks that the bucket supports create-only PUTs: a second PUT of `key` must not replace the first.
     ///
-    /// `key` must be new. Errors: `ReadOnly` when the bucket overwrites or does not implement them.
+    /// `key` must be new. Errors: `ReadOnly` when the bucket overwrites the object, does not implement
+    /// create-only PUTs, or does not list the object.
     pub async fn probe_conditional_put(&self, key: &str) -> Result<()> {
         let mut first = [0u8; 16];
         let mut second = [0u8; 16];
@@ -310,7 +317,8 @@ impl Bucket {
         cleaned
     }
 
-    /// Runs `call`, which moves about `bytes`, until it succeeds, cannot succeed, or the policy ends it.
+    /// Repeats `call`, which transfers about `bytes`, until it succeeds, fails for good, or the policy allows
+    /// no further attempt.
     pub(crate) async fn repeat<T, F, Fut>(
         &self,
         operation: &'static str,
@@ -351,7 +359,8 @@ impl Bucket {
         Ok(())
     }
 
-    /// The path in the bucket of the own object `key`. Errors: `Bug` for a foreign one, which may only be read.
+    /// The full path of this database's object `key`. Errors: `Bug` for a key of another database, which this
+    /// function's callers may not change.
     pub(crate) fn path(&self, key: &str) -> Result<ObjectPath> {
         if origin::is_foreign(key) {
             return Err(StoreError::Bug(format!("{key} belongs to another database and may only be read")));
@@ -364,7 +373,7 @@ impl Bucket {
         parse_path(&full)
     }
 
-    /// The error of a request that is not tried again.
+    /// Makes the error of a request that is not repeated any more, counts it, and notes it as the last error.
     pub(crate) fn give_up(
         &self,
         failure: Failure,
@@ -388,8 +397,9 @@ impl Bucket {
         Ok(bytes)
     }
 
-    /// This bucket with the bounds of attempt `attempt` at a slot, counted from 1. When slots have a timeout
-    /// of their own, a read is tried only once: the loop in `create_slot` repeats PUT and read.
+    /// This bucket with the time limit for attempt `attempt` to create a slot, counted from 1. When slots
+    /// have a timeout of their own, each read gets only one attempt, because the loop in `create_slot`
+    /// repeats PUT and read.
     fn for_slot(&self, attempt: u32) -> Self {
         let Some(first) = self.slot_timeout else { return self.clone() };
         let doubled = first.saturating_mul(1 << (attempt - 1).min(16));
@@ -409,8 +419,9 @@ impl Bucket {
         Ok(())
     }
 
-    /// Who owns the slot; None while it is absent. Foreign bytes are believed when two reads agree, so that
-    /// one reply damaged on the way cannot fence the rightful owner.
+    /// Whether the slot holds our bytes or another server's; None while it is absent. Bytes of another server
+    /// count only when two reads return the same, because one damaged reply must not fence the rightful
+    /// owner.
     async fn read_slot(&self, key: &str, mine: &Bytes, nonce: &[u8; 16]) -> Result<Option<SlotOutcome>> {
         let mut seen: Option<Bytes> = None;
         for _ in 0..4 {
@@ -465,7 +476,8 @@ impl Bucket {
     }
 }
 
-/// Whether `key`, appended to a directory, stays below that directory. Used for keys that come from records.
+/// Whether `key`, appended to a directory, stays below that directory. Checked for keys that were read from
+/// records in the bucket.
 pub fn is_plain_key(key: &str) -> bool {
     !key.is_empty()
         && !key.starts_with('/')

@@ -1,6 +1,7 @@
-//! Goal:   every request survives any single fault, and a slot has exactly one winner whatever is lost.
-//! Method: enumerate (kind of fault) x (position of the request it hits) on a bucket in memory; a second set
-//!         uses random faults from a printed seed.
+//! Goal:   every request survives any single fault, and a slot has exactly one winner whichever requests or
+//!         replies are lost.
+//! Method: enumerate (kind of fault) x (position of the request it hits) on a bucket in memory; other tests
+//!         use random faults from a printed seed.
 
 use super::*;
 use crate::crc::crc32c;
@@ -177,7 +178,8 @@ async fn uploads_survive_every_single_fault() {
                     tries += 1;
                     match bucket.put_file("sst/00/1-1.sst", file.path(), &[("a", "b".into())]).await {
                         Ok(done) => break done,
-                        // The bucket does not retry after a conflict; the uploader does.
+                        // put_file() does not repeat an upload after a conflict; its caller, the uploader,
+                        // does.
                         Err(StoreError::Unavailable(_)) if tries < 3 => {}
                         Err(error) => panic!("{fault:?} at {at}: {error}"),
                     }
@@ -220,7 +222,8 @@ async fn a_directory_bucket_links_files_and_creates_slots_once() {
     assert_eq!(late.unwrap(), SlotOutcome::Lost(slot_bytes(&NONCE, "a")));
 }
 
-/// A bucket with `count` objects in `wal/`, listed in pages of ten, whose requests may take 100 ms.
+/// A bucket with `count` objects in `wal/`. It lists them in pages of ten, and each request may take at most
+/// 100 ms.
 async fn long_listing(count: usize) -> (Bucket, Arc<crate::requests::stuck::StuckStore>) {
     let (bucket, store) = crate::requests::stuck::stuck_bucket(10, Duration::from_millis(100));
     for number in 0..count {
@@ -251,8 +254,8 @@ async fn a_listing_with_more_faults_than_attempts_ends_while_pages_arrive() {
     use crate::requests::stuck::{Hurt, Verb};
     let (bucket, store) = long_listing(95).await;
     for page in 0..10 {
-        // One page arrives, one request hangs, and so on: ten requests hang in all, where one page may hang
-        // four times.
+        // Each page arrives after one request that hangs, so ten requests hang in all. The limit, four
+        // hanging requests, is for each page.
         store.hurt(Verb::List, "wal", u32::from(page > 0), 1, Hurt::Hangs);
     }
     assert_eq!(bucket.list("wal", None).await.unwrap().len(), 95);

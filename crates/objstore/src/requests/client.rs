@@ -28,10 +28,10 @@ pub fn connect(config: &StoreConfig, stats: Arc<Stats>) -> Result<Bucket> {
     connect_over(config, stats, Line::Clean)
 }
 
-/// As [`connect`], over a line that changes one bit of every upload after it was signed: for
-/// [`Bucket::refuses_damage`]. Nothing else can be done with it.
+/// As [`connect`], but the connection changes one bit of every upload after the upload was signed. This
+/// bucket is only for [`Bucket::refuses_damage`].
 ///
-/// Errors: as `connect`; `Invalid` for `file://`, which has no line.
+/// Errors: as `connect`; `Invalid` for `file://`, which uses no network.
 pub fn connect_damaging(config: &StoreConfig, stats: Arc<Stats>) -> Result<Bucket> {
     connect_over(config, stats, Line::Damaging)
 }
@@ -82,7 +82,8 @@ fn connect_s3(
     let region = if config.region.is_empty() { DEFAULT_REGION } else { config.region.as_str() };
     let connect_timeout = config.request_timeout.min(Duration::from_secs(5));
     let is_plain = endpoint.as_deref().is_some_and(|e| e.starts_with("http://"));
-    // With explicit keys, plain HTTP never needs TLS; the keys of a role are fetched over HTTP or HTTPS.
+    // With configured keys and a plain HTTP endpoint, no request needs TLS. Without keys, those of a role may
+    // have to be fetched over HTTPS.
     let transport = if is_plain && !config.access_key.is_empty() {
         Transport::plain(connect_timeout)
     } else {
@@ -99,12 +100,13 @@ fn connect_s3(
         .with_client_options(options)
         .with_http_connector(transport.clone())
         .with_retry(no_retry) // Bucket retries, counts and bounds every attempt itself.
-        // Each body's SHA-256 is part of its signature, which every S3 server checks: bytes damaged on the
-        // way are refused. A core hashes 1.5 to 2 GB/s with SHA-NI, about 0.4 without.
+        // The SHA-256 of each body is part of its signature, which every S3 server checks. So bytes that were
+        // damaged on the way are refused. A core hashes 1.5 to 2 GB/s with SHA-NI, about 0.4 GB/s without.
         .with_unsigned_payload(false)
         .with_crypto_provider(Arc::new(RustCrypto))
         .with_disable_bulk_delete(true)
-        // With the virtual-hosted style, the endpoint is taken as the bucket's URL, whatever form that has.
+        // With this setting, object_store takes the endpoint as the URL of the bucket, so `url` may have
+        // either addressing style.
         .with_endpoint(&url)
         .with_virtual_hosted_style_request(true);
     builder = with_encryption(builder, config)?;
@@ -131,8 +133,8 @@ fn connect_s3(
     }))
 }
 
-/// Asks for the encryption that is configured, in every single PUT and in every request that starts an upload
-/// in pieces.
+/// Makes every PUT of a whole object, and every request that starts an upload in pieces, ask for the
+/// configured encryption.
 fn with_encryption(builder: AmazonS3Builder, config: &StoreConfig) -> Result<AmazonS3Builder> {
     let kind = match Encryption::parse(&config.sse, &config.sse_kms_key_id)? {
         Encryption::BucketDefault => return Ok(builder),
@@ -146,7 +148,7 @@ fn with_encryption(builder: AmazonS3Builder, config: &StoreConfig) -> Result<Ama
     Ok(builder.with_config(setting, kind))
 }
 
-/// The keys of the configuration, if it has any.
+/// The access keys in the configuration; None if it has none.
 fn given_keys(config: &StoreConfig) -> Result<Option<Arc<GivenKeys>>> {
     match (config.access_key.is_empty(), config.secret_key.is_empty()) {
         (false, false) => Ok(Some(Arc::new(GivenKeys::new(config)))),
@@ -160,8 +162,8 @@ fn given_keys(config: &StoreConfig) -> Result<Option<Arc<GivenKeys>>> {
     }
 }
 
-/// Takes the keys of the environment when none are configured, else web identity, else the profile file, else
-/// what the machine's role gives (ECS, EKS, EC2).
+/// Looks for keys when none are configured: in the environment, then by web identity, then in the profile
+/// file, then from the role of this machine (ECS, EKS, EC2).
 fn with_found_credentials(builder: AmazonS3Builder) -> AmazonS3Builder {
     if let Some(keys) = from_environment() {
         let builder = builder.with_access_key_id(keys.key_id).with_secret_access_key(keys.secret_key);
@@ -178,7 +180,7 @@ fn with_found_credentials(builder: AmazonS3Builder) -> AmazonS3Builder {
     with_role_variables(builder)
 }
 
-/// Hands over the variables with which a platform describes the role of this machine.
+/// Passes on the environment variables by which a cloud platform describes the role of this machine.
 fn with_role_variables(mut builder: AmazonS3Builder) -> AmazonS3Builder {
     let variables = [
         ("AWS_WEB_IDENTITY_TOKEN_FILE", AmazonS3ConfigKey::WebIdentityTokenFile),

@@ -1,7 +1,8 @@
-//! Reads an `object_store` error: is another attempt worth it, and what should the DBA be told?
+//! Interprets an `object_store` error: whether another attempt can help, and what to tell the DBA.
 //!
 //! `object_store` keeps the HTTP status and the S3 error body in private types, so they are taken from the
-//! text of the error; the tests against MinIO and versitygw in bucket_server_test.rs hold that text in place.
+//! text of the error; the tests against MinIO and versitygw in bucket_server_test.rs fail when that text
+//! changes.
 
 use crate::error::StoreError;
 use object_store::Error as StoreCrateError;
@@ -13,26 +14,29 @@ use std::error::Error as StdError;
 pub(crate) enum Class {
     /// The bucket says that the object is absent.
     NotFound,
-    /// A create-only PUT met an object, or a concurrent PUT: no proof of who won.
+    /// A create-only PUT found an existing object or a concurrent PUT. This does not prove that another
+    /// writer won.
     Exists,
     /// The outcome is unknown, or the bucket asks to come back later: try again.
     Transient,
-    /// The same request will fail again until somebody changes something.
+    /// The same request will fail again until the DBA corrects the configuration, the permissions or the
+    /// clock.
     Refused,
     /// The disk under a `file://` bucket, or the bucket's quota, is full.
     NoSpace,
-    /// The request itself is not implemented there.
+    /// The bucket does not implement this kind of request.
     Unsupported,
 }
 
-/// How stores say that the bytes of an upload do not match their checksum.
+/// The S3 error codes for an upload whose bytes do not match their checksum.
 const DAMAGED: [&str; 4] =
     ["XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "BadDigest", "InvalidDigest"];
 
-/// The operation of a request that asks for, or sets, an object lock: it needs rights that no other request needs.
+/// The operation name of requests that read or set an object lock. They need permissions that no other
+/// request needs.
 pub(crate) const LOCKING: &str = "locking";
 
-/// One failed attempt, understood.
+/// One failed attempt, with what its error text says.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) class: Class,
@@ -43,7 +47,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Understands `error`.
+    /// Reads class, HTTP status and S3 error code from `error`.
     pub(crate) fn new(error: &StoreCrateError) -> Self {
         let text = error.to_string();
         let status = status_in(&text);
@@ -79,7 +83,7 @@ impl Failure {
 
     /// The error for the caller.
     ///
-    /// `place` describes bucket and endpoint; `attempts` is how often it was tried.
+    /// `place` describes bucket and endpoint. `attempts` is the number of attempts made.
     pub(crate) fn into_error(
         self,
         operation: &'static str,
@@ -100,7 +104,8 @@ impl Failure {
         }
     }
 
-    /// The bucket's answer, such as `HTTP 403 SignatureDoesNotMatch`; without one, the transport's own words.
+    /// The bucket's answer, such as `HTTP 403 SignatureDoesNotMatch`. If the bucket has not answered, the
+    /// text of the HTTP client's error.
     fn answer(&self) -> String {
         match (self.status, &self.s3_code) {
             (Some(status), Some(code)) => {
@@ -112,7 +117,7 @@ impl Failure {
         }
     }
 
-    /// What to do next, as a sentence with a leading space; empty when there is nothing to say.
+    /// Advice for the DBA, as text to append to the message; empty when there is none.
     fn hint(&self, operation: &str) -> &'static str {
         match self.s3_code.as_deref() {
             Some("InvalidAccessKeyId" | "XAdminUserNotFound") => {
@@ -189,7 +194,7 @@ fn classify(
         Some("SlowDown" | "RequestTimeout" | "InternalError" | "ServiceUnavailable") => {
             return Class::Transient;
         }
-        // Nothing was stored: the same bytes may be sent again.
+        // The store has kept nothing, so the same bytes may be sent again.
         Some(code) if DAMAGED.contains(&code) => return Class::Transient,
         _ => {}
     }
@@ -201,8 +206,9 @@ fn classify(
         }
     }
     match error {
-        // Some servers answer 404 for a wrong key, and a proxy answers 404 for a wrong path: believing those
-        // would make a full bucket look empty. Only "no such key", or no body at all (HEAD), means absent.
+        // Some servers answer 404 for a wrong access key, and proxies answer 404 for a wrong path. If such an
+        // answer counted as an absent object, a full bucket would look empty. Only the code `NoSuchKey`, or a
+        // 404 without a body (HEAD), means absent.
         StoreCrateError::NotFound { .. } if status == Some(404) && !is_about_the_key(error, s3_code) => {
             Class::Refused
         }
@@ -226,7 +232,7 @@ fn classify(
     }
 }
 
-/// Whether a 404 speaks of the object (or upload) that was asked for.
+/// Whether a 404 means that the requested object (or upload) is absent.
 fn is_about_the_key(error: &StoreCrateError, s3_code: Option<&str>) -> bool {
     match s3_code {
         Some(code) => matches!(code, "NoSuchKey" | "NoSuchUpload" | "NoSuchVersion"),
@@ -247,7 +253,7 @@ fn tag_in(text: &str, tag: &str) -> Option<String> {
     Some(first_chars(content, 300))
 }
 
-/// Walks the chain of causes for the transport's verdict.
+/// Searches the chain of causes for the HTTP client's kind of error.
 fn http_kind_of(error: &StoreCrateError) -> Option<HttpErrorKind> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(e) = cause {
@@ -259,7 +265,7 @@ fn http_kind_of(error: &StoreCrateError) -> Option<HttpErrorKind> {
     None
 }
 
-/// Walks the chain of causes for an error of the operating system.
+/// Searches the chain of causes for an error of the operating system.
 fn io_error_of(error: &StoreCrateError) -> Option<&std::io::Error> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(e) = cause {
@@ -271,7 +277,7 @@ fn io_error_of(error: &StoreCrateError) -> Option<&std::io::Error> {
     None
 }
 
-/// The deepest cause, unless `text` tells it already ("Connection refused", a TLS reason).
+/// The text of the deepest cause, such as "Connection refused"; empty if `text` contains it already.
 fn innermost(error: &StoreCrateError, text: &str) -> String {
     let mut deepest = String::new();
     let mut cause = error.source();

@@ -1,7 +1,8 @@
-//! A store that fails on purpose: wraps another one and hurts the request at a chosen position, or random
-//! ones from a seed. For tests only.
+//! A store that fails on purpose, for tests. It wraps another store and injects a fault into the request at a
+//! chosen position, or into random requests from a seed.
 //!
-//! Positions count every call (get, put, head, list, delete, multipart steps) from 0 in the order of arrival.
+//! A position is the number of a call (get, put, head, list, delete, multipart steps) in the order of
+//! arrival, from 0.
 
 use crate::requests::bucket::Attempt;
 use crate::requests::failure::Failure;
@@ -30,20 +31,20 @@ pub enum Fault {
     LostRequest,
     /// The request is carried out, and its reply is lost.
     LostReply,
-    /// HTTP 409: says nothing about who won. Not carried out.
+    /// The request is not carried out and is answered with HTTP 409, which does not tell who won.
     Conflict,
-    /// HTTP 409 after the request was carried out.
+    /// The request is carried out, but is answered with HTTP 409.
     ConflictAfterApply,
-    /// HTTP 503: not carried out.
+    /// The request is not carried out and is answered with HTTP 503.
     Busy,
     /// The reply comes late.
     Delay,
-    /// A GET returns bytes with one bit flipped; other requests are not hurt.
+    /// A GET returns bytes with one bit flipped. Requests of other kinds are carried out normally.
     CorruptBody,
 }
 
 impl Fault {
-    /// Every kind, for tests that try them all.
+    /// All kinds of faults, for tests that try each.
     pub const ALL: [Fault; 7] = [
         Fault::LostRequest,
         Fault::LostReply,
@@ -58,19 +59,19 @@ impl Fault {
 #[derive(Default)]
 struct Plan {
     at: HashMap<u64, Fault>,
-    /// (state of the random numbers, one request in how many fails)
+    /// The state of the random number generator, and n if one request in n fails.
     random: Option<(u64, u64)>,
     /// While set, every request is lost.
     outage: bool,
-    /// Every request from this one on is lost.
+    /// The request at this position and all later ones are lost.
     end_at: Option<u64>,
     /// While set, every DELETE is answered with 403.
     refuse_deletes: bool,
 }
 
-/// The wrapper.
+/// The failing store.
 pub struct FaultStore<S> {
-    /// What it wraps; look here to see what really was stored.
+    /// The wrapped store. Tests look here to see what was really stored.
     pub inner: Arc<S>,
     plan: Mutex<Plan>,
     requests: AtomicU64,
@@ -80,7 +81,7 @@ pub struct FaultStore<S> {
 }
 
 impl<S> FaultStore<S> {
-    /// Hurts nothing until told.
+    /// Wraps `inner`. No request fails until a test asks for faults.
     pub fn new(inner: Arc<S>) -> Arc<Self> {
         Arc::new(Self {
             inner,
@@ -91,13 +92,14 @@ impl<S> FaultStore<S> {
         })
     }
 
-    /// Hurts the request that is number `position` from now on, counted from 0.
+    /// Injects `fault` into the request that comes `position` requests after the next one (0: into the next
+    /// one).
     pub fn hurt(&self, position: u64, fault: Fault) {
         let base = self.requests.load(Ordering::SeqCst);
         self.plan.lock().at.insert(base + position, fault);
     }
 
-    /// Hurts one in `one_in` requests, chosen by `seed`.
+    /// Injects random faults into one in `one_in` requests. `seed` determines which.
     pub fn hurt_randomly(&self, seed: u64, one_in: u64) {
         self.plan.lock().random = Some((seed | 1, one_in.max(1)));
     }
@@ -107,7 +109,8 @@ impl<S> FaultStore<S> {
         self.plan.lock().outage = on;
     }
 
-    /// Loses every request from number `position` on, counted from 0 from now on: what a bucket sees of a process that is killed.
+    /// Carries out the next `position` requests and loses all later ones. The bucket sees the same when a
+    /// process is killed.
     pub fn end_at(&self, position: u64) {
         let base = self.requests.load(Ordering::SeqCst);
         self.plan.lock().end_at = Some(base + position);
@@ -118,7 +121,7 @@ impl<S> FaultStore<S> {
         self.plan.lock().refuse_deletes = on;
     }
 
-    /// No more faults.
+    /// Ends all faults.
     pub fn heal(&self) {
         *self.plan.lock() = Plan::default();
     }
@@ -128,7 +131,7 @@ impl<S> FaultStore<S> {
         self.unfinished.lock().len()
     }
 
-    /// Requests so far.
+    /// The number of requests so far.
     pub fn requests(&self) -> u64 {
         self.requests.load(Ordering::SeqCst)
     }
@@ -148,7 +151,7 @@ impl<S> FaultStore<S> {
         if roll.is_multiple_of(*one_in) { Fault::ALL.get(kind).copied() } else { None }
     }
 
-    /// Runs `call` under the next fault.
+    /// Runs `call` with the fault that is due for this request, if there is one.
     async fn run<T>(&self, path: &str, call: impl Future<Output = Result<T>>) -> Result<(T, Option<Fault>)> {
         let fault = self.next();
         match fault {
@@ -231,8 +234,8 @@ impl<S: ObjectStore> ObjectStore for FaultStore<S> {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let call = self.inner.get_opts(location, options);
-        // 409 is an answer to conditional writes; no store gives it to a GET, and a GET that got it would not
-        // be repeated.
+        // Stores answer 409 to conditional writes only, never to a GET, and the bucket does not repeat a GET
+        // after a 409. So a GET gets a lost reply instead.
         let (mut got, fault) = self.run(location.as_ref(), call).await.map_err(|error| match error {
             Error::AlreadyExists { .. } => lost("the connection was closed before the reply came"),
             error => error,
@@ -241,8 +244,8 @@ impl<S: ObjectStore> ObjectStore for FaultStore<S> {
             let range = got.range.clone();
             let meta = got.meta.clone();
             let mut bytes = got.bytes().await?.to_vec();
-            // Another byte is damaged each time: exactly the same damage twice would mean that the object
-            // itself is damaged.
+            // Each time a different byte is damaged. The reader takes the same damage in two replies for
+            // damage of the stored object.
             let victim = self.requests() as usize % bytes.len().max(1);
             if let Some(byte) = bytes.get_mut(victim) {
                 *byte ^= 0x10;

@@ -1,10 +1,11 @@
 //! The HTTP client below `object_store`: hyper with a keep-alive pool, and rustls for https.
 //!
-//! `object_store` brings reqwest, whose way to TLS needs crates that are under Apache-2.0 alone (openssl,
-//! sync_wrapper) or not combinable at all (aws-lc, ring); the plugin is GPL-2.0-only. Everything here is
-//! under MIT, ISC or BSD terms (or a choice of them). Certificates are checked against the system's
-//! authorities, which SSL_CERT_FILE and SSL_CERT_DIR replace, and those of `atoll_s3_ca_file`. Redirects are not followed: they mean a wrong
-//! region, and failure.rs says so. There is no proxy support.
+//! Why not `object_store`'s own client, reqwest: its TLS needs crates whose licences do not combine with the
+//! plugin's, GPL-2.0-only. Some are under Apache-2.0 alone (openssl, sync_wrapper), others not combinable at
+//! all (aws-lc, ring). All crates used here are under MIT, ISC or BSD terms (or a choice of them).
+//! Certificates are checked against the authorities of the system, or those that SSL_CERT_FILE and
+//! SSL_CERT_DIR name instead, and against those of `atoll_s3_ca_file`. Redirects are not followed: they mean
+//! a wrong region, which failure.rs reports. There is no proxy support.
 
 use crate::error::{Result, StoreError};
 use async_trait::async_trait;
@@ -27,10 +28,12 @@ use std::time::Duration;
 
 /// Idle connections kept per host: uploads (4 files x 2 pieces), 16 reads, 6 prefetches, WAL and roots.
 const IDLE_CONNECTIONS_MAX: usize = 32;
-/// How many bytes one connection reads at once. Several connections' buffers of hyper's default, 400 KiB, do
-/// not fit a core's cache: with this smaller size a cold query spends 3 % less CPU on 100 MB.
+/// How many bytes one connection reads at once. Hyper's default is 400 KiB, and the buffers of several
+/// connections then do not fit into a core's cache. With this smaller size a cold query spends 3 % less CPU
+/// on 100 MB.
 const READ_BYTES_MAX: usize = 128 << 10;
-/// Shorter than the idle limits of common S3 servers and load balancers (60 s and more).
+/// How long an idle connection is kept. Shorter than the idle limits of common S3 servers and load balancers
+/// (60 s and more), so that they do not close it while a request is sent.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Makes the clients that `object_store` asks for: one for the bucket, others for credentials.
@@ -41,12 +44,12 @@ pub(crate) struct Transport {
     line: Line,
 }
 
-/// What becomes of uploads on their way.
+/// What happens to uploads on their way to the bucket.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
     /// They arrive as they were sent.
     Clean,
-    /// One bit of each is changed: to see whether the store notices.
+    /// One bit of each upload is changed, to test whether the store notices.
     Damaging,
 }
 
@@ -56,7 +59,8 @@ impl Transport {
         Self { connect_timeout, tls: None, line: Line::Clean }
     }
 
-    /// A transport that also speaks TLS and trusts the authorities in the PEM file `ca_file` ("": none) beside the system's.
+    /// A transport that also speaks TLS. It trusts the system's authorities and those in the PEM file
+    /// `ca_file` ("": no file).
     ///
     /// Errors: `Invalid` when this CPU is too old for the TLS library, or `ca_file` has no certificates.
     pub(crate) fn with_tls(connect_timeout: Duration, ca_file: &str) -> Result<Self> {
@@ -68,7 +72,7 @@ impl Transport {
         }
         let mut roots = rustls::RootCertStore::empty();
         for certificate in rustls_native_certs::load_native_certs().certs {
-            let _ = roots.add(certificate); // One that cannot be parsed cannot vouch for anybody.
+            let _ = roots.add(certificate); // An unreadable one is left out.
         }
         for certificate in certificates_of(ca_file)? {
             roots.add(certificate).map_err(|e| {
@@ -86,13 +90,13 @@ impl Transport {
         Ok(Self { connect_timeout, tls: Some(tls), line: Line::Clean })
     }
 
-    /// The same transport over another line.
+    /// The same transport with another `line`.
     pub(crate) fn over(self, line: Line) -> Self {
         Self { line, ..self }
     }
 }
 
-/// The certificates in a PEM file; none for "".
+/// The certificates in the PEM file `ca_file`; an empty list for "".
 fn certificates_of(ca_file: &str) -> Result<Vec<rustls::pki_types::CertificateDer<'static>>> {
     if ca_file.is_empty() {
         return Ok(Vec::new());
@@ -136,7 +140,7 @@ impl HttpConnector for Transport {
     }
 }
 
-/// A pool of connections.
+/// A pool of keep-alive connections.
 struct Pool<C> {
     client: Client<C, HttpRequestBody>,
     line: Line,
@@ -182,13 +186,13 @@ async fn damage(request: HttpRequest) -> std::result::Result<HttpRequest, HttpEr
     Ok(HttpRequest::from_parts(head, HttpRequestBody::from(bytes)))
 }
 
-/// An error before the reply's head.
+/// Converts an error that occurred before the headers of the reply had come.
 fn request_error(error: ClientError) -> HttpError {
     let kind = if error.is_connect() { HttpErrorKind::Connect } else { HttpErrorKind::Request };
     HttpError::new(kind, Told(chain(&error)))
 }
 
-/// An error inside the reply's body.
+/// Converts an error that occurred while the body of the reply was read.
 fn body_error(error: hyper::Error) -> HttpError {
     HttpError::new(HttpErrorKind::Interrupted, Told(chain(&error)))
 }
@@ -205,7 +209,7 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
     text
 }
 
-/// An error that is only its text.
+/// An error that consists of a text only.
 #[derive(Debug)]
 struct Told(String);
 
@@ -217,7 +221,7 @@ impl fmt::Display for Told {
 
 impl StdError for Told {}
 
-/// The first CPU feature that the TLS library needs and that is absent.
+/// The first CPU feature that the TLS library needs and this CPU lacks. None if this CPU has all.
 ///
 /// Source: README of graviola 0.4.
 fn missing_cpu_feature() -> Option<&'static str> {

@@ -19,21 +19,21 @@ use std::time::Duration;
 pub(crate) enum Lie {
     /// A create-only PUT is a plain one.
     Overwrites,
-    /// A create-only PUT looks first and writes later.
+    /// A create-only PUT checks whether the name exists, and writes later: another write may come in between.
     LooksThenWrites,
-    /// An object is listed only when there are two in its folder.
+    /// A listing that would have a single object is empty.
     ListsLate,
-    /// Listings come backwards.
+    /// Listings are in descending order.
     ListsInOtherOrder,
-    /// A listing ends with its first page.
+    /// A listing ends after its first page.
     ForgetsAPage,
-    /// A listing always begins at the start.
+    /// A listing ignores the name after which it should begin.
     IgnoresStartAfter,
     /// A ranged GET returns the right number of bytes, but from the start of the object.
     IgnoresRanges,
     /// DELETE does nothing.
     KeepsDeleted,
-    /// Pieces of an upload are put together in the order they came in.
+    /// The two pieces of an upload are put together in the wrong order.
     MixesPieces,
 }
 
@@ -171,7 +171,7 @@ impl MultipartStore for Liar {
     }
 }
 
-/// A bucket that tells `lie`.
+/// A bucket in memory that breaks the promise `lie`.
 pub(crate) fn lying_bucket(lie: Lie) -> crate::Bucket {
     let store = Arc::new(Liar { inner: Arc::new(InMemory::new()), lie });
     crate::Bucket::new(crate::requests::bucket::Parts {

@@ -1,6 +1,6 @@
-//! Listings: one may need thousands of requests, because each returns only a page.
+//! Listings. One listing may need thousands of requests, because each request returns only one page.
 //!
-//! BUCKET-4: a page that fails is asked for again, not those before it.
+//! BUCKET-4: when the request for a page fails, only that page is requested again, not the pages before it.
 
 use crate::error::Result;
 use crate::requests::bucket::{Attempt, Bucket, ObjectInfo};
@@ -18,9 +18,9 @@ const PAGE_KEYS: usize = 1000;
 impl Bucket {
     /// All objects whose key starts with the folder `prefix`, in order of their keys.
     ///
-    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key and is exclusive.
-    /// The bounds of the policy hold for each page, and a page that fails is asked for again, not those before it: so
-    /// a listing of any length ends while the bucket answers at all.
+    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key, and the
+    /// listing begins after it. The policy's bounds hold for each page, and only a page that failed is
+    /// requested again. So even a very long listing ends as long as the bucket answers some requests.
     ///
     /// Errors: as `get`; no objects is not an error.
     /// Requests: one LIST per 1000 objects, and one per page that failed.
@@ -42,7 +42,8 @@ impl Bucket {
                 return Err(self.give_up(failure, "listing", prefix, attempt));
             }
             if self.is_directory() {
-                // A directory lists its files in no order, so there is nothing to go on from.
+                // A directory lists its files in no order, so the listing cannot go on after the last file
+                // and begins again.
                 metas.clear();
             }
             self.pause(attempt).await;
@@ -52,9 +53,9 @@ impl Bucket {
         Ok(infos)
     }
 
-    /// Adds the objects that follow `after` to `metas`; after a failure, those that came before it are there.
-    /// The store asks for a page when it has given out the last key of the page before, so a bound for each
-    /// key is a bound for each page.
+    /// Adds the objects that follow `after` to `metas`. After a failure, `metas` has the objects that were
+    /// listed before it. The store requests the next page when the last key of a page was taken, so the time
+    /// limit for each key is one for each page.
     async fn list_pages(
         &self,
         folder: &ObjectPath,

@@ -1,4 +1,5 @@
-//! The bucket as requests: how each is sent, signed, bounded in time, repeated and counted; on S3 and on a directory.
+//! Requests to the bucket, an S3 service or a directory: how each request is sent, signed, limited in time,
+//! repeated and counted.
 
 pub mod bucket;
 pub mod client;

@@ -1,7 +1,8 @@
-//! Keys of table files that lie in the prefix of another database: those that a clone shares with its parent.
+//! Keys of table files in the prefix of another database, which a clone shares with its parent.
 //!
-//! An *origin* is such a prefix: the path of the parent in the same bucket, or its directory on the same machine. The key of a
-//! foreign file is `/<origin>/sst/...`, so it starts with a slash; an own key is relative to the own prefix and never does.
+//! An *origin* is the prefix of the other database: its path in the same bucket, or its directory on the same
+//! machine. The key of a file there (a foreign key) is `/<origin>/sst/...`, so it starts with a slash. A key
+//! of this database is relative to its own prefix and never starts with a slash.
 //!
 //! O1: a foreign object is only read. Every request that writes or deletes refuses its key (`Bucket::path`).
 
@@ -25,10 +26,11 @@ pub(crate) fn is_foreign(key: &str) -> bool {
     key.starts_with('/')
 }
 
-/// The origin of `key`, None for an own one, and the key below that origin.
+/// Splits `key` into its origin and the key below that origin. The origin is None for a key of this database.
 pub(crate) fn split(key: &str) -> (Option<&str>, &str) {
     let Some(full) = key.strip_prefix('/') else { return (None, key) };
-    // Below the origin there is only one such folder, so the last one ends the origin.
+    // An origin may contain `sst/` itself, but the key below it contains it only once, at its beginning. So
+    // the last `sst/` ends the origin.
     match full.rfind(FILES) {
         Some(0) => (Some(""), full),
         Some(at) if full.as_bytes()[at - 1] == b'/' => (Some(&full[..at - 1]), &full[at..]),
@@ -36,19 +38,21 @@ pub(crate) fn split(key: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The key of the object that `origin` calls `key`.
+/// The foreign key of the object that has the key `key` in the database at `origin`.
 pub(crate) fn join(origin: &str, key: &str) -> String {
     if origin.is_empty() { format!("/{key}") } else { format!("/{origin}/{key}") }
 }
 
 impl Bucket {
-    /// The origin under which other databases read files of this one: its prefix, or its directory without the first slash.
+    /// The origin by which other databases name this one: its prefix, or its directory without the first
+    /// slash.
     pub fn origin(&self) -> String {
         let directory = self.parts.directory.as_ref().map(|root| root.to_string_lossy().into_owned());
         directory.unwrap_or_else(|| self.parts.prefix.clone()).trim_matches('/').to_owned()
     }
 
-    /// The database of which this one reads files under the name `origin`: another prefix or directory of the same service.
+    /// The bucket of the database at `origin`, from which this database reads files: another prefix of the
+    /// same bucket, or another directory.
     ///
     /// Errors: `NotFound` when there is no such directory.
     pub fn sibling(&self, origin: &str) -> Result<Self> {
@@ -67,7 +71,8 @@ impl Bucket {
         connect_directory(&directory, Arc::clone(&self.parts.stats), self.policy.clone())
     }
 
-    /// Where the object `key` is read: an own one or one of another database (origin.rs).
+    /// The store and the path from which the object `key` is read. It may be an object of this or of another
+    /// database.
     pub(crate) fn source(&self, key: &str) -> Result<Source> {
         if !is_foreign(key) {
             return Ok((Arc::clone(&self.parts.store), self.path(key)?));

@@ -1,13 +1,13 @@
-//! How long and how often one request is tried. The only place where waiting between attempts is decided.
+//! How long and how often one request is tried. No other file decides about waits between attempts.
 //!
-//! Which failures are worth another attempt is decided in failure.rs; whether a repeated request is harmless
-//! is decided by the caller in bucket.rs: all requests there are idempotent except the create-only PUT, which
-//! has its own loop.
+//! failure.rs decides which failures are worth another attempt. The callers in bucket.rs decide whether
+//! repeating a request is harmless: all their requests are idempotent except the create-only PUT, which has
+//! its own loop.
 
 use crate::machine::fill_random;
 use std::time::Duration;
 
-/// Bounds of one logical request.
+/// Bounds of one request with all its attempts.
 #[derive(Debug, Clone)]
 pub struct RetryPolicy {
     /// Attempts, the first one included. `u32::MAX` means without end.
@@ -21,8 +21,8 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// Five attempts wait 0.1 + 0.2 + 0.4 + 0.8 = 1.5 s together: longer than a load balancer's hiccup or a
-    /// throttling window, shorter than a client's patience.
+    /// Five attempts wait 0.1 + 0.2 + 0.4 + 0.8 = 1.5 s together at most. This outlasts a short failure of a
+    /// load balancer or a period of throttling, and clients do not give up that soon.
     fn default() -> Self {
         Self {
             attempts_max: 5,
@@ -43,8 +43,8 @@ impl RetryPolicy {
         full.mul_f64(0.5 + 0.5 * random_unit())
     }
 
-    /// The bound of one attempt that moves `bytes`: the configured one, and a second per MiB, so that a short
-    /// bound for small requests does not make big objects impossible on a slow line.
+    /// The time limit of one attempt that transfers `bytes`: the configured limit plus a second per MiB. So a
+    /// short limit for small requests does not make large objects impossible on a slow network.
     pub fn timeout_for(&self, bytes: u64) -> Duration {
         self.request_timeout + Duration::from_millis(bytes >> 10)
     }
@@ -55,7 +55,8 @@ impl RetryPolicy {
     }
 }
 
-/// A number in 0..1 for jitter; 0.5 when the system has no randomness, which only costs spreading.
+/// A random number in 0..1 for jitter. It is 0.5 if the system gives no random bytes; then attempts of
+/// several waiters are only less spread out.
 fn random_unit() -> f64 {
     let mut bits = [0; 4];
     match fill_random(&mut bits) {

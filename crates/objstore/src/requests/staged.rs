@@ -1,5 +1,6 @@
-//! Staged files of a `file://` bucket: `object_store` writes an object as `NAME#<digits>` and gives it its name when all of it is
-//! on disk. A process that dies in between leaves the staged file behind. No listing shows it, and it takes space.
+//! Staged files of a `file://` bucket. The crate `object_store` writes an object as `NAME#<digits>` and
+//! renames the file when all bytes are written. A process that dies before the rename leaves the staged file
+//! behind, which no listing shows and which takes space.
 
 use crate::error::{Result, StoreError};
 use crate::machine::run_blocking;
@@ -9,15 +10,16 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// After this time without a write a file was left by a process that has ended: a request ends within a minute.
+/// A staged file to which nothing was written for this time was left by a process that has died, because a
+/// request ends within a minute.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 impl Bucket {
-    /// Removes staged files of objects for whose key `is_abandoned` holds, and those that nobody has written to for an hour.
-    /// Should their writer still run, its PUT fails and can be repeated. Returns how many were removed; 0 for a bucket that is
-    /// no directory.
+    /// Removes staged files of objects whose key satisfies `is_abandoned`, and staged files to which nothing
+    /// was written for an hour. If the writer of such a file is still running, its PUT fails and can be
+    /// repeated. Returns how many files were removed; 0 for a bucket that is no directory.
     ///
-    /// Errors: of the file system. A file that goes away meanwhile is no error. Requests: none.
+    /// Errors: those of the file system. It is no error if a file disappears meanwhile. Requests: none.
     pub(crate) async fn remove_staged(
         &self,
         is_abandoned: impl Fn(&str) -> bool + Send + 'static,
@@ -54,7 +56,7 @@ fn remove_if_abandoned(
         return Ok(0);
     };
     let is_old = || -> io::Result<bool> {
-        // A time in the future, from a clock that was wrong, counts as new.
+        // A file time in the future, which a wrong clock has set, counts as new.
         Ok(entry.metadata()?.modified()?.elapsed().is_ok_and(|age| age >= ABANDONED_AFTER))
     };
     if !is_abandoned(key) && !is_old()? {
@@ -70,7 +72,7 @@ fn unless_gone(outcome: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// The object that the staged file `name` would become; None for any other file.
+/// The name of the object that the staged file `name` belongs to. None if `name` is no staged file.
 fn key_of_staged(name: &str) -> Option<&str> {
     let (key, suffix) = name.rsplit_once('#')?;
     (!suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit())).then_some(key)

@@ -1,8 +1,8 @@
-//! A store in memory whose requests can be made to hang or to fail by kind and name, and which counts them and
-//! the bytes they send. For tests.
+//! A store in memory for tests, which can make requests of a kind and name hang or fail. It counts the
+//! requests and the bytes that they send.
 //!
-//! Unlike `fault.rs`, which hurts a request by its position, this store hurts it by what it asks for; and a
-//! listing has pages, each of which counts as one request.
+//! `fault.rs` chooses the request to fail by its position; this store chooses it by its kind and name. And
+//! this store's listings have pages, each of which counts as one request.
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream};
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kinds of request that can be hurt.
+/// The kinds of requests that can be made to hang or fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -26,19 +26,19 @@ pub(crate) enum Verb {
     List,
 }
 
-/// What happens to a request that is hurt.
+/// What happens to a request to which a [`Rule`] applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hurt {
-    /// It is not carried out, and no answer ever comes.
+    /// The request is not carried out, and no answer ever comes.
     Hangs,
-    /// It is not carried out, and the connection is closed.
+    /// The request is not carried out, and the connection is closed.
     Fails,
-    /// It is carried out after this time.
+    /// The request is carried out after this time.
     Waits(Duration),
 }
 
-/// Of the requests of `verb` for names that contain `part`, lets the first `skip` pass and hurts the next
-/// `count`.
+/// Applies to requests of the kind `verb` for names that contain `part`. The first `skip` of them are carried
+/// out; `hurt` happens to the next `count`.
 #[derive(Debug)]
 struct Rule {
     verb: Verb,
@@ -51,14 +51,14 @@ struct Rule {
 #[derive(Debug, Default)]
 struct Plan {
     rules: Mutex<Vec<Rule>>,
-    /// Kind, name, bytes sent.
+    /// All requests so far: kind, name and number of bytes sent.
     seen: Mutex<Vec<(Verb, String, usize)>>,
     /// How long every request takes.
     latency: Mutex<Duration>,
 }
 
 impl Plan {
-    /// Counts one request, and lets the first rule that matches it decide.
+    /// Counts one request and applies the first rule that matches it.
     async fn meet(&self, verb: Verb, name: &str, bytes: usize) -> Result<()> {
         self.seen.lock().push((verb, name.to_owned(), bytes));
         let latency = *self.latency.lock();
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// The store.
+/// The store in memory, with its rules and counts.
 #[derive(Debug)]
 pub(crate) struct StuckStore {
     inner: InMemory,
@@ -100,12 +100,13 @@ pub(crate) struct StuckStore {
 }
 
 impl StuckStore {
-    /// Hurts the `count` requests of `verb` for names with `part` in them that follow the next `skip` ones.
+    /// Lets `hurt` happen to requests of the kind `verb` for names that contain `part`: after the next `skip`
+    /// such requests, to `count` of them.
     pub(crate) fn hurt(&self, verb: Verb, part: &'static str, skip: u32, count: u32, hurt: Hurt) {
         self.plan.rules.lock().push(Rule { verb, part, skip, count, hurt });
     }
 
-    /// From now on nothing is hurt.
+    /// Removes all rules: from now on every request is carried out.
     pub(crate) fn heal(&self) {
         self.plan.rules.lock().clear();
     }
@@ -115,24 +116,25 @@ impl StuckStore {
         *self.plan.latency.lock() = latency;
     }
 
-    /// Requests of `verb` for names with `part` in them since the last call of `forget`.
+    /// How many requests of the kind `verb` there were for names that contain `part`, since the last call of
+    /// `forget`.
     pub(crate) fn seen(&self, verb: Verb, part: &str) -> usize {
         self.plan.seen.lock().iter().filter(|(seen, name, _)| *seen == verb && name.contains(part)).count()
     }
 
-    /// Bytes of PUTs for names with `part` in them since the last call of `forget`.
+    /// The bytes sent by PUTs for names that contain `part`, since the last call of `forget`.
     pub(crate) fn bytes_put(&self, part: &str) -> usize {
         let seen = self.plan.seen.lock();
         let puts = seen.iter().filter(|(verb, name, _)| *verb == Verb::Put && name.contains(part));
         puts.map(|(_, _, bytes)| bytes).sum()
     }
 
-    /// Counts from zero again.
+    /// Sets all counts back to zero.
     pub(crate) fn forget(&self) {
         self.plan.seen.lock().clear();
     }
 
-    /// Puts other bytes in the place of an object, whose full name is `name`.
+    /// Replaces the bytes of the object whose full name is `name`, without counting a request.
     pub(crate) fn replace(&self, name: &str, bytes: Vec<u8>) {
         let path = Path::from(name);
         let put = self.inner.put_opts(&path, bytes.into(), PutOptions::default());
@@ -205,7 +207,8 @@ impl ObjectStore for StuckStore {
     }
 }
 
-/// A bucket in memory over a [`StuckStore`] with pages of `page_keys`; a request may take `request_timeout`.
+/// A bucket over a [`StuckStore`] whose listings have pages of `page_keys` keys. The time limit of a request
+/// is `request_timeout`.
 pub(crate) fn stuck_bucket(page_keys: usize, request_timeout: Duration) -> (crate::Bucket, Arc<StuckStore>) {
     let store = Arc::new(StuckStore { inner: InMemory::new(), plan: Arc::default(), page_keys });
     let bucket = crate::Bucket::new(crate::requests::bucket::Parts {

@@ -1,10 +1,10 @@
-//! Uploads in pieces that were begun and neither completed nor aborted. Their pieces show in no listing of
-//! objects, and cost as much as objects do.
+//! Uploads in pieces that were begun, but not completed or aborted. No listing of objects shows their pieces,
+//! which cost as much as objects do.
 //!
-//! An upload that fails is *given up*: remembered here, and aborted by the collector. The uploads of a
-//! process that died are found by listing the unfinished uploads, where the store can do that. (MinIO lists
-//! only those of one exact name: there the bucket's lifecycle rule, or MinIO's own after a day, has to remove
-//! them.)
+//! An upload that fails is *given up*: it is remembered here, and the collector aborts it later. The uploads
+//! of a process that died are found by listing the unfinished uploads, if the store supports that. (MinIO
+//! lists only the uploads of one exact name. There a lifecycle rule of the bucket, or MinIO's own cleaning
+//! after a day, has to remove the pieces.)
 
 use crate::error::Result;
 use crate::requests::bucket::{Attempt, Bucket};
@@ -14,19 +14,20 @@ use async_trait::async_trait;
 use object_store::MultipartId;
 use serde::Serialize;
 
-/// The size for which a listing of uploads gets time: some pages of a thousand.
+/// The size of an answer that is assumed for the time limit of a listing of uploads: a few pages of 1000
+/// uploads.
 const LISTING_BYTES: u64 = 4 << 20;
 
-/// An upload whose pieces wait in the store.
+/// An unfinished upload, whose pieces are kept in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnfinishedUpload {
-    /// The object that it would become, relative to the prefix of the database.
+    /// The key of the object that it would create, relative to the prefix of the database.
     pub key: String,
-    /// The store's name of the upload.
+    /// The store's identifier of the upload.
     pub id: MultipartId,
 }
 
-/// Lists uploads; `object_store` cannot.
+/// Lists unfinished uploads, which the crate `object_store` cannot do.
 #[async_trait]
 pub(crate) trait ListUploads: Send + Sync {
     /// The full names and ids of all unfinished uploads whose name begins with `prefix`.
@@ -36,10 +37,10 @@ pub(crate) trait ListUploads: Send + Sync {
 }
 
 impl Bucket {
-    /// The unfinished uploads of table files. Empty where the store has no list of them.
+    /// The unfinished uploads of table files. Empty if the store cannot list uploads.
     ///
-    /// Errors: of the only attempt; `Refused` when the keys lack the permission to list uploads, which
-    /// nothing else needs.
+    /// Errors: those of the listing, which is tried only once; `Refused` when the keys lack the permission to
+    /// list uploads, which no other request needs.
     /// Requests: one LIST per 1000 uploads.
     pub async fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {
         let Some(lister) = &self.parts.uploads else { return Ok(Vec::new()) };
@@ -55,7 +56,7 @@ impl Bucket {
         Ok(listed.into_iter().filter_map(relative).collect())
     }
 
-    /// Removes the pieces of an upload. An upload that is no longer there is fine.
+    /// Removes the pieces of an upload. It is no error if the upload does not exist any more.
     ///
     /// Errors: as [`Bucket::delete`]. Requests: one DELETE per attempt.
     pub async fn abort_upload(&self, upload: &UnfinishedUpload) -> Result<()> {
@@ -72,12 +73,12 @@ impl Bucket {
         }
     }
 
-    /// Remembers an upload that nobody goes on with, until it is taken by [`Bucket::take_given_up`].
+    /// Remembers an upload that failed, until [`Bucket::take_given_up`] takes it.
     pub(crate) fn give_up_upload(&self, upload: UnfinishedUpload) {
         self.given_up.lock().push(upload);
     }
 
-    /// Takes one of the uploads that were given up; None: there is none left.
+    /// Takes one of the uploads that were given up. None when there is none left.
     pub(crate) fn take_given_up(&self) -> Option<UnfinishedUpload> {
         self.given_up.lock().pop()
     }

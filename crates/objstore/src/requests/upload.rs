@@ -1,11 +1,12 @@
-//! Uploads a finished local file: one PUT, or a multipart upload with parallel parts, or a hard link when
-//! the bucket is a directory. The file is read once; checksums are taken on the way.
+//! Uploads a finished local file: by one PUT, by a multipart upload with parallel pieces, or by a hard link
+//! when the bucket is a directory. The file is read once, and checksums are computed on the way.
 //!
-//! Names of table files are unique, so repeating an upload writes the same bytes again and does no harm. A single PUT is
-//! create-only all the same: of two processes that write as one (a machine that was copied while it ran), the second must
-//! not replace the file of the first. Multipart uploads have no such condition.
+//! Names of table files are unique, so repeating an upload writes the same bytes again and does no harm. A
+//! single PUT is create-only nevertheless, because a running machine may be copied: then two processes write
+//! under the same names, and the second must not replace a file of the first. Multipart uploads are not
+//! create-only.
 //!
-//! What is sent carries its SHA-256 in the signature of the request, and the store checks it.
+//! The signature of each request covers the SHA-256 of its body, which the store checks.
 
 pub(crate) mod stream;
 
@@ -27,34 +28,36 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Files up to this size are one PUT, bigger ones are cut in pieces of this size. A multiple of the part size
-/// of the cache. 16 MiB x 10,000 pieces (the limit of S3) is 156 GiB, far above any table file.
+/// Files up to this size are uploaded by one PUT, larger ones in pieces of this size. It is a multiple of the
+/// part size of the cache. S3 allows 10,000 pieces, so 16 MiB allow files of 156 GiB, far larger than any
+/// table file.
 pub const PIECE_BYTES: u64 = 16 << 20;
 
-/// Pieces of one file in flight; times four files of 16 MiB pieces is 128 MiB of memory.
+/// Pieces of one file in flight. With four files at a time and 16 MiB pieces, they take 128 MiB of memory.
 const PIECES_IN_FLIGHT: usize = 2;
 
-/// What an upload found out about the file.
+/// Size and checksums of an uploaded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UploadedFile {
-    /// In bytes.
+    /// The size in bytes.
     pub size: u64,
     /// The checksum of the whole file.
     pub crc32c: u32,
     /// The checksum of each part of [`crate::crc::PART_BYTES`].
     pub part_crcs: Vec<u32>,
-    /// The bucket is a directory on another file system: it has a copy, and the local file is redundant.
+    /// True when the bucket is a directory on another file system: the bucket then has a copy, so the local
+    /// file is redundant.
     pub copied: bool,
 }
 
 impl Bucket {
-    /// Uploads the file at `local_path` as `key`, with `metadata` as user metadata where the bucket supports
-    /// that.
+    /// Uploads the file at `local_path` as `key`. `metadata` becomes user metadata of the object if the
+    /// bucket supports that.
     ///
     /// Requires: the file is finished and synced; `key` was never used for other bytes.
     /// Errors: `NotFound` when the local file is gone; `Unavailable` and `Refused` may be tried again.
-    /// Requests: 1 PUT up to 16 MiB; above it 2 + size / 16 MiB. The collector removes the pieces of an
-    /// upload that fails.
+    /// Requests: one PUT up to 16 MiB; for larger files 2 + size / 16 MiB. If an upload fails, the collector
+    /// removes its pieces.
     pub async fn put_file(
         &self,
         key: &str,
@@ -97,9 +100,11 @@ impl Bucket {
         Ok(UploadedFile { size, crc32c, part_crcs: crcs, copied: false })
     }
 
-    /// Creates an object unless it exists. One that exists with the same bytes comes from an earlier attempt.
+    /// Creates an object if its name is free. An existing object with the same bytes comes from an earlier
+    /// attempt, so it counts as success.
     ///
-    /// Errors: `Fenced` when the name holds other bytes, because only a second process in the same epoch makes those.
+    /// Errors: `Fenced` when an object with other bytes exists, because only a second process in the same
+    /// epoch can have written it.
     async fn create_file(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<()> {
         let path = self.path(key)?;
         let size = bytes.len() as u64;
@@ -121,8 +126,9 @@ impl Bucket {
         }
     }
 
-    /// Whether `key` has these bytes; false when it is absent or cannot be read. Other bytes are believed when two reads
-    /// agree, so that a reply damaged on the way fences nobody.
+    /// Whether the object `key` has these bytes; false when it is absent or cannot be read. Errors: `Fenced`
+    /// when two reads return the same other bytes. One read is not enough, because a damaged reply must not
+    /// fence this server.
     async fn holds(&self, key: &str, bytes: &Bytes) -> Result<bool> {
         let mut seen: Option<Bytes> = None;
         for _ in 0..4 {
@@ -144,8 +150,9 @@ impl Bucket {
 
     /// Whether the store refuses an upload that was damaged on its way, as it must.
     ///
-    /// Requires: a bucket of [`crate::requests::client::connect_damaging`]; `key` is new. Errors: `Unavailable`, `Refused`.
-    /// Requests: one PUT per attempt; a DELETE when the store took it.
+    /// Requires: a bucket of [`crate::requests::client::connect_damaging`]; `key` is new. Errors:
+    /// `Unavailable`, `Refused`.
+    /// Requests: one PUT per attempt, and a DELETE if the store has accepted the upload.
     pub async fn refuses_damage(&self, key: &str) -> Result<bool> {
         let path = self.path(key)?;
         let bytes = Bytes::from_static(b"intact");
@@ -161,8 +168,8 @@ impl Bucket {
         Ok(refused)
     }
 
-    /// Whether `upload`, which is damaged on its way, is refused for that reason. An upload that fails for
-    /// another reason is repeated.
+    /// Runs `upload`, which is damaged on its way. Returns whether the store refused it because of the
+    /// damage. An upload that fails for another reason is repeated.
     pub(crate) async fn refused_as_damaged<F, Fut>(&self, key: &str, upload: F) -> Result<bool>
     where
         F: Fn() -> Fut,
@@ -215,7 +222,8 @@ impl Bucket {
         }
     }
 
-    /// Sends all pieces, a few at a time; returns their ids and the part checksums in order.
+    /// Sends all pieces, [`PIECES_IN_FLIGHT`] at a time. Returns their ids and the checksums of all parts, in
+    /// order.
     async fn send_pieces(
         &self,
         multipart: &dyn MultipartStore,
@@ -244,8 +252,9 @@ impl Bucket {
         Ok((pieces, crcs.concat()))
     }
 
-    /// Completes the upload. A lost reply shows as "no such upload" on the next attempt, so the object itself
-    /// decides: its name is unique, hence an object of the right size is ours.
+    /// Completes the upload. If the reply of a successful attempt is lost, the next attempt fails with "no
+    /// such upload". So after a failure the object is looked up. Its name is unique, so an object of the
+    /// right size is the one that was uploaded here.
     async fn complete(
         &self,
         multipart: &dyn MultipartStore,
@@ -266,7 +275,7 @@ impl Bucket {
             Err(error) => match self.head(key).await {
                 Ok(object) if object.size == size => Ok(()),
                 _ => Err(match error {
-                    // The upload is gone (aborted by a lifecycle rule): a new one may work.
+                    // The upload is gone, for example aborted by a lifecycle rule. A new upload may work.
                     StoreError::NotFound { .. } => StoreError::Unavailable(format!(
                         "completing the upload of {key} in {}: the bucket has forgotten this upload",
                         self.place()
@@ -278,7 +287,7 @@ impl Bucket {
     }
 }
 
-/// Reads `length` bytes at `offset` and their part checksums, off the runtime's threads.
+/// Reads `length` bytes at `offset` and computes the checksums of their parts, on a thread that may block.
 async fn read_piece(file: Arc<File>, offset: u64, length: u64) -> Result<(Bytes, Vec<u32>)> {
     blocking(move || {
         let mut bytes = vec![0; length as usize];
@@ -290,7 +299,7 @@ async fn read_piece(file: Arc<File>, offset: u64, length: u64) -> Result<(Bytes,
     .await
 }
 
-/// The checksums of a local file's parts.
+/// Computes the checksum of each part of a local file.
 pub(crate) fn sum_file(file: &File, size: u64) -> std::io::Result<Vec<u32>> {
     const CHUNK_BYTES: u64 = 4 * crate::crc::PART_BYTES;
     let mut crcs = Vec::with_capacity(size.div_ceil(crate::crc::PART_BYTES) as usize);
@@ -307,7 +316,8 @@ pub(crate) fn sum_file(file: &File, size: u64) -> std::io::Result<Vec<u32>> {
     Ok(crcs)
 }
 
-/// Puts a file into a directory bucket: the same inode under a second name, or a copy on another file system.
+/// Puts a file into a bucket that is a directory: by a hard link, or by a copy if the directory is on another
+/// file system.
 fn link_file(file: &File, source: &Path, target: &Path, size: u64) -> Result<UploadedFile> {
     let io = |e: std::io::Error| StoreError::from_io("storing in the bucket directory", target, &e);
     let folder = target.parent().unwrap_or(Path::new("/"));
@@ -316,7 +326,8 @@ fn link_file(file: &File, source: &Path, target: &Path, size: u64) -> Result<Upl
     let copied = match std::fs::hard_link(source, target) {
         Ok(()) => false,
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            // Our own link of an earlier attempt, or a torn copy of a crashed one: link or copy again.
+            // `target` is the link of an earlier attempt, or an incomplete copy that a crash left behind.
+            // Remove it and link or copy again.
             std::fs::remove_file(target).map_err(io)?;
             return link_file(file, source, target, size);
         }
@@ -331,14 +342,15 @@ fn link_file(file: &File, source: &Path, target: &Path, size: u64) -> Result<Upl
         }
         Err(e) => return Err(io(e)),
     };
-    // sst/<hh>, sst, and the root: each may be new.
+    // The directories sst/<hh>, sst and the bucket's root: each may have a new entry.
     for changed in folder.ancestors().take(3) {
         sync_directory(changed).map_err(io)?;
     }
     Ok(UploadedFile { size, crc32c: crc_of_parts(&crcs, size), part_crcs: crcs, copied })
 }
 
-/// Copies durably: a reader never sees half a file under the final name.
+/// Copies a file, syncs the copy and then renames it, so that no reader ever sees an incomplete file under
+/// the name `target`.
 pub(crate) fn copy_file(source: &Path, target: &Path) -> std::io::Result<()> {
     let unfinished = target.with_extension("unfinished");
     std::fs::copy(source, &unfinished)?;
@@ -346,24 +358,25 @@ pub(crate) fn copy_file(source: &Path, target: &Path) -> std::io::Result<()> {
     std::fs::rename(&unfinished, target)
 }
 
-/// Makes the names in `folder` durable.
+/// Makes the directory entries of `folder` durable.
 pub(crate) fn sync_directory(folder: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Runs disk work where it may block.
+/// Runs disk work on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     match machine::run_blocking(work).await {
         Ok(outcome) => outcome,
         Err(error) if error.is_cancelled() => Err(StoreError::Interrupted("the store is closing".into())),
-        // The panic goes on in the task that waits for the work, which is supervised.
+        // A panic of the disk work continues in the task that waits for it, because the supervisor watches
+        // that task.
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
 
-/// Whether another attempt of an upload may succeed without anybody changing the file.
+/// Whether another attempt at an upload may succeed although the local file is the same.
 pub(crate) fn is_worth_repeating(error: &StoreError) -> bool {
     matches!(
         error,

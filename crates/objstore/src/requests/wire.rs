@@ -1,15 +1,17 @@
-//! What the settings of an S3 connection mean on the wire: the bucket's URL, and the encryption that the provider is asked for.
+//! Translates settings of an S3 connection into requests: the URL of the bucket, and the encryption to ask
+//! for.
 
 use crate::error::{Result, StoreError};
 
-/// Where the name of a bucket stands in the URL of a request.
+/// Whether the bucket's name is in the host or in the path of a request's URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Addressing {
-    /// In the host's name with Amazon, as far as its certificate covers that name; in the path with all others.
+    /// In the host for Amazon, if the bucket's name has no dot: Amazon's certificate covers only such hosts.
+    /// Otherwise, and for all other endpoints, in the path.
     Auto,
-    /// `https://host/bucket/key`
+    /// In the path: `https://host/bucket/key`
     Path,
-    /// `https://bucket.host/key`
+    /// In the host: `https://bucket.host/key`
     Virtual,
 }
 
@@ -28,9 +30,10 @@ impl Addressing {
         }
     }
 
-    /// The URL of a bucket, without a slash at its end. `endpoint` is a full URL; None: Amazon's in `region`.
+    /// The URL of a bucket, without a slash at its end. `endpoint` is a full URL; None means Amazon's
+    /// endpoint in `region`.
     ///
-    /// Errors: `Invalid` when the bucket's name cannot stand in front of the endpoint's host.
+    /// Errors: `Invalid` when the bucket's name cannot become a part of the endpoint's host name.
     pub(crate) fn bucket_url(self, endpoint: Option<&str>, region: &str, bucket: &str) -> Result<String> {
         let amazon = format!("https://s3.{region}.amazonaws.com");
         let base = endpoint.unwrap_or(&amazon);
@@ -55,21 +58,21 @@ impl Addressing {
     }
 }
 
-/// The encryption that the provider is asked for with every upload.
+/// The server-side encryption that every upload asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Encryption {
-    /// What the bucket does by itself.
+    /// Uploads ask for nothing: the bucket's own default applies.
     BucketDefault,
-    /// SSE-S3: with keys of the store.
+    /// SSE-S3: encryption with keys of the store.
     Store,
-    /// SSE-KMS: with a key of the provider's key service; None: its default key.
+    /// SSE-KMS: encryption with this key of the provider's key service; None means its default key.
     Kms(Option<String>),
 }
 
 impl Encryption {
     /// Reads the values of `atoll_s3_sse` and `atoll_s3_sse_kms_key_id`.
     ///
-    /// Errors: `Invalid` for another spelling, and for a key without `aws:kms`.
+    /// Errors: `Invalid` for an unknown value of `sse`, and for a `key_id` when `sse` is not `aws:kms`.
     pub(crate) fn parse(sse: &str, key_id: &str) -> Result<Self> {
         let is_header = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
         match (sse, key_id) {

@@ -1,12 +1,13 @@
-//! Runs several servers on one thread in virtual time: one seed, one history.
+//! Runs several servers in virtual time, one piece of code at a time. The same seed always gives the same
+//! history.
 //!
-//! All tasks run in one tokio runtime of one thread whose clock is virtual: it moves when nothing can run, straight to the
-//! next moment that something waits for. The code of a server's clients blocks, so each client has a thread; but such a
-//! thread runs only while its task in the runtime waits for it (`thread.rs`), so at any moment one piece of code runs. The
-//! seed makes every choice: how long a request takes and what becomes of it (`network.rs`), which of the tasks that can
-//! run goes first ([`scheduled`]), nonces, and what clients do.
+//! All tasks run in one tokio runtime with one thread and a virtual clock. When no task can run, the clock
+//! jumps to the next time for which a task waits. The code of a server's clients blocks, so each client has a
+//! thread. Such a thread runs only while its task in the runtime waits for it (`thread.rs`), so at any moment
+//! only one piece of code runs. The seed makes every choice: how long a request takes and what happens to it
+//! (`network.rs`), which of the runnable tasks goes first ([`scheduled`]), nonces, and what clients do.
 //!
-//! What is written to the trace is hashed with its virtual time. A seed that is run twice gives the same hash.
+//! Each entry of the trace is hashed, with its virtual time. Two runs of the same seed give the same hash.
 
 pub(crate) mod network;
 mod thread;
@@ -26,25 +27,25 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often a thread that waits for a condition variable looks again.
+/// How often, in virtual time, a thread that waits for a condition variable checks its condition again.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(7);
 
-/// Disk work that a store has begun has ended after this time.
+/// A store that is closed waits for this virtual time, after which disk work that it has begun has ended.
 pub(crate) const DISK_WORK_MAX: Duration = Duration::from_secs(1);
 
-/// The first second of every simulation, after 1970.
+/// The time of day at which every simulation begins, in seconds since 1970.
 const BEGIN_S: u64 = 1_700_000_000;
 
-/// How a history ended.
+/// The result of one simulated history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// Entries of the trace.
+    /// The number of entries of the trace.
     pub(crate) steps: u64,
     /// The hash of the whole trace.
     pub(crate) hash: u64,
-    /// What was wrong; None: nothing.
+    /// The first failure; None if there was none.
     pub(crate) failure: Option<String>,
-    /// The trace, if it was asked for.
+    /// The trace; empty when the caller did not ask for it.
     pub(crate) lines: Vec<String>,
 }
 
@@ -69,9 +70,10 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Sim>>> = const { RefCell::new(None) };
 }
 
-/// Runs `client` in a simulation of its own until it returns or something fails.
+/// Runs `client` in a new simulation, until it returns or a failure is noted.
 ///
-/// `keeps_lines`: the trace is returned, not only its hash. Requires: called outside of any simulation.
+/// If `keeps_lines`, the whole trace is returned and not only its hash. Requires: called outside of any
+/// simulation.
 pub(crate) fn run(seed: u64, keeps_lines: bool, client: impl FnOnce() + Send + 'static) -> Ended {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
@@ -128,12 +130,12 @@ pub(crate) fn below(bound: u64) -> u64 {
     this().random.lock().below(bound)
 }
 
-/// Whether something happens that happens once in `one_in` times.
+/// Returns true once in `one_in` times, chosen by the seed.
 pub(crate) fn once_in(one_in: u64) -> bool {
     below(one_in) == 0
 }
 
-/// Random bytes by the seed.
+/// Fills `bytes` with random bytes that the seed determines.
 pub(crate) fn fill_random(bytes: &mut [u8]) {
     let sim = this();
     let mut random = sim.random.lock();
@@ -153,7 +155,7 @@ pub(crate) fn time_of_day() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(BEGIN_S) + elapsed()
 }
 
-/// Adds an entry to the trace, which ends with the first failure.
+/// Adds an entry to the trace. After the first failure no more entries are added.
 pub(crate) fn note(text: &str) {
     let sim = this();
     let at = sim.origin.elapsed().as_micros();
@@ -170,7 +172,8 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// Something that must always hold does not. The first such message counts; the history ends at the next wait.
+/// Notes a failure: a condition that must always hold does not hold. The first message is kept, and the
+/// history ends at the next wait.
 pub(crate) fn fail(message: String) {
     let sim = this();
     if !has_failed() {
@@ -180,18 +183,18 @@ pub(crate) fn fail(message: String) {
     sim.failed.notify_one();
 }
 
-/// Whether something has failed.
+/// Whether a failure was noted.
 pub(crate) fn has_failed() -> bool {
     this().trace.lock().failure.is_some()
 }
 
-/// Wraps `task` so that now and then, by the seed, other tasks go first or it sleeps a little. Outside of a
-/// simulation the task runs as it is.
+/// Wraps `task` so that at times, chosen by the seed, it sleeps a little or lets other tasks run first.
+/// Outside of a simulation, the wrapper changes nothing.
 pub(crate) fn scheduled<F: Future>(task: F) -> Scheduled<F> {
     Scheduled { task: Box::pin(task), pause: None }
 }
 
-/// See [`scheduled`].
+/// The task that [`scheduled`] returns.
 pub(crate) struct Scheduled<F> {
     task: Pin<Box<F>>,
     pause: Option<Pin<Box<tokio::time::Sleep>>>,

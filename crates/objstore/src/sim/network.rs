@@ -1,8 +1,9 @@
-//! The network and the bucket of a simulation: what becomes of a request is the seed's choice.
+//! The network and the bucket of a simulation. The seed decides what happens to each request.
 //!
-//! A request travels in a task of its own. So it lands although its sender has given it up or has died, late or twice, and
-//! overtakes others. The bucket itself keeps its promises: a create-only PUT creates once, and reads and listings show what
-//! was written before they landed. Only listings of claims may be a little stale.
+//! A task of its own carries out each request. So a request may be carried out late or twice, overtake other
+//! requests, and be carried out although its sender has given up or died. The bucket itself is correct: a
+//! create-only PUT creates its object once, and reads and listings show all earlier writes. Only listings of
+//! claims may be a little stale.
 
 use super::{below, elapsed, note, once_in};
 use async_trait::async_trait;
@@ -23,11 +24,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The longest time that a request is under way.
+/// The longest time between sending a request and carrying it out.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(30);
 
-/// A stale listing lacks the newest claim if that is younger than this. A server that dies needs longer to
-/// start again, so it sees its own claims.
+/// A stale listing lacks the newest claim if that claim is younger than this. A server that dies takes longer
+/// to start again, so it always sees its own earlier claims.
 const STALE_MAX: Duration = Duration::from_millis(800);
 
 /// The folder of the claims.
@@ -37,25 +38,25 @@ const CLAIMS: &str = "db/epoch";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Arrives,
-    /// It never arrives.
+    /// The request never arrives, and its sender gets a broken connection.
     Lost,
-    /// It is carried out, and its reply is lost.
+    /// The request is carried out, and its reply is lost.
     ReplyLost,
-    /// It is carried out, and its sender gets no answer.
+    /// The request is carried out, and its sender gets no answer at all.
     Hangs,
-    /// Its sender gets a broken connection; the request is carried out later.
+    /// The sender gets a broken connection, and the request is carried out later.
     LandsLate,
-    /// It is carried out and answered, and later carried out once more.
+    /// The request is carried out and answered, and later carried out once more.
     Repeats,
-    /// HTTP 503.
+    /// The request is not carried out and is answered with HTTP 503.
     Busy,
-    /// HTTP 409, which says nothing about who won.
+    /// A PUT is not carried out and is answered with HTTP 409, which does not tell who won.
     Conflict,
-    /// HTTP 409 after it was carried out.
+    /// A PUT is carried out, but is answered with HTTP 409.
     ConflictAfterApply,
-    /// One bit in the body of a reply is changed.
+    /// One bit in the body of the reply is changed.
     Damaged,
-    /// A listing of claims lacks one that has just landed.
+    /// A listing of claims lacks the newest claim if it was created only just now.
     Stale,
 }
 
@@ -72,7 +73,7 @@ const FATES: [Fate; 10] = [
     Fate::Stale,
 ];
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Put,
@@ -81,22 +82,22 @@ pub(crate) enum Verb {
     List,
 }
 
-/// A function that is called for every object that was created, overwritten or deleted, before anything else
-/// happens.
+/// A function that is called for every object that was created, overwritten or deleted, before any other code
+/// runs.
 pub(crate) type OnLanded = Box<dyn Fn(Verb, &str) + Send + Sync>;
 
-/// The bucket, and the way to it.
+/// The bucket, and the network between it and all servers.
 pub(crate) struct Network {
     /// The bucket itself.
     pub(crate) store: Arc<InMemory>,
-    /// One request in how many is hurt; 0: none.
+    /// n if one request in n is disturbed; 0 if none is.
     hurt_one_in: AtomicU64,
     on_landed: Mutex<Option<Arc<OnLanded>>>,
-    /// When the newest claim landed.
+    /// The virtual time at which the newest claim was created.
     claimed: Mutex<Option<Duration>>,
 }
 
-/// The way of one server to the bucket.
+/// The connection of one server to the bucket.
 pub(crate) struct Line {
     network: Arc<Network>,
     server: u64,
@@ -104,23 +105,23 @@ pub(crate) struct Line {
 }
 
 impl Network {
-    /// A healthy network before an empty bucket.
+    /// An empty bucket behind a network that disturbs no requests.
     pub(crate) fn new() -> Arc<Self> {
         let (hurt_one_in, on_landed, claimed) = Default::default();
         Arc::new(Self { store: Arc::new(InMemory::new()), hurt_one_in, on_landed, claimed })
     }
 
-    /// Hurts one request in `one_in` from now on; 0: none.
+    /// From now on disturbs one request in `one_in`; 0: none.
     pub(crate) fn hurt(&self, one_in: u64) {
         self.hurt_one_in.store(one_in, Ordering::Relaxed);
     }
 
-    /// Sets the function that is called for every change that lands.
+    /// Sets the function that is called for every change of the bucket.
     pub(crate) fn on_landed(&self, hear: OnLanded) {
         *self.on_landed.lock() = Some(Arc::new(hear));
     }
 
-    /// A way to the bucket for one process.
+    /// A new connection to the bucket, for one process.
     pub(crate) fn line(self: &Arc<Self>, server: u64) -> Arc<Line> {
         Arc::new(Line { network: Arc::clone(self), server, is_cut: AtomicBool::new(false) })
     }
@@ -143,7 +144,7 @@ impl Network {
         }
     }
 
-    /// Takes some milliseconds, sometimes many.
+    /// Waits as long as a request or reply travels: mostly up to 12 ms, one in 20 times up to 400 ms.
     async fn travel() {
         let ms = if once_in(20) { below(400) } else { 1 + below(12) };
         tokio::time::sleep(Duration::from_millis(ms)).await;
@@ -155,12 +156,13 @@ impl Network {
 }
 
 impl Line {
-    /// The process is dead: it sends nothing more and hears nothing more. What is under way goes on.
+    /// Cuts the connection of a process that has died: from now on it sends no requests and gets no replies.
+    /// Requests under way are still carried out.
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a request that `apply` carries out.
+    /// Sends a request. `apply` carries it out in the bucket.
     async fn send<T: Send + 'static>(
         &self,
         verb: Verb,
@@ -180,7 +182,7 @@ impl Line {
                 Network::travel().await;
                 let _ = reply.send(outcome);
             } else {
-                // The sender waits until it has had enough.
+                // No answer comes, so the sender waits until its own time limit.
                 let hangs = tokio::time::sleep(LATE_MAX);
                 hangs.await;
                 drop(reply);
@@ -206,7 +208,7 @@ struct Request {
 }
 
 impl Request {
-    /// Does to the request what `fate` says. Returns what its sender hears; None: nothing.
+    /// Lets `fate` happen to the request. Returns the reply that its sender gets; None: no reply.
     async fn meet<T>(
         &self,
         fate: Fate,
@@ -281,7 +283,7 @@ fn not_implemented(operation: &str) -> Error {
     Error::NotImplemented { operation: operation.to_owned(), implementer: "Line".to_owned() }
 }
 
-/// The whole reply, with one bit changed when the fate says so.
+/// The body of a reply to a GET. One bit is changed if `fate` is `Damaged`.
 async fn body_of(got: GetResult, fate: Fate) -> Result<GetResult> {
     let (range, meta) = (got.range.clone(), got.meta.clone());
     let mut bytes = got.bytes().await?.to_vec();
@@ -294,7 +296,7 @@ async fn body_of(got: GetResult, fate: Fate) -> Result<GetResult> {
     Ok(GetResult { payload: GetResultPayload::Stream(body), meta, range, attributes, extensions })
 }
 
-/// A listing; a stale one lacks the newest claim.
+/// Carries out a listing. If `fate` is `Stale`, a listing of claims lacks the newest claim.
 async fn listed(
     network: Arc<Network>,
     prefix: Option<Path>,
@@ -345,7 +347,7 @@ impl Line {
     }
 }
 
-/// An [`ObjectStore`] over a [`Line`].
+/// An [`ObjectStore`] that sends its requests over a [`Line`].
 #[derive(Debug, Clone)]
 pub(crate) struct Remote(pub(crate) Arc<Line>);
 

@@ -1,8 +1,8 @@
-//! The simulation by itself: threads and tasks that only sleep.
+//! Tests the simulation without servers: its threads and tasks only sleep.
 
 use super::*;
 
-/// Threads and tasks that sleep by the seed, and note what they do.
+/// A history of threads and tasks that sleep for times chosen by the seed, and add entries to the trace.
 fn history() {
     let threads: Vec<_> = (0..3).map(|name| spawn("sleeper", move || sleeper(name))).collect();
     let slept: u64 = threads.into_iter().map(|thread| thread.join()).sum();

@@ -1,7 +1,9 @@
-//! Threads of a simulation: each is a coroutine of a task in its runtime.
+//! Threads of a simulation. Each belongs to a task in the simulation's runtime, and the two run in turns, as
+//! coroutines do.
 //!
-//! The task gives the thread its turn and waits, without letting anything else run. The thread gives the turn back when
-//! it would block: it has polled a future that is not ready, whose waker wakes the task.
+//! The task gives its thread the turn and waits, and no other task runs meanwhile. The thread gives the turn
+//! back when it would block, that is, when it has polled a future that is not ready. The waker of that future
+//! wakes the task.
 
 use super::{CURRENT, current, fail, has_failed, is_on, this};
 use parking_lot::{Condvar, Mutex};
@@ -18,18 +20,18 @@ enum Whose {
     Thread,
     /// The thread has returned.
     Ended,
-    /// The simulation is over: the thread unwinds.
+    /// The simulation is over, so the thread must unwind.
     Over,
 }
 
-/// Says whether the simulated thread may run now, or the scheduler and all other tasks.
+/// Says who may run now: the simulated thread, or its task and with it all other tasks.
 pub(super) struct Turn {
     whose: Mutex<Whose>,
     changed: Condvar,
     wake: Notify,
 }
 
-/// The panic that ends a thread of a simulation that is over.
+/// The panic value that unwinds a thread when its simulation is over.
 struct Over;
 
 thread_local! {
@@ -37,7 +39,8 @@ thread_local! {
 }
 
 impl Turn {
-    /// The task's side: lets the thread run until it waits. False when it has returned.
+    /// Called by the task: lets the thread run until the thread waits. Returns false when the thread has
+    /// ended.
     fn give(&self) -> bool {
         let mut whose = self.whose.lock();
         if *whose == Whose::Task {
@@ -48,7 +51,7 @@ impl Turn {
         *whose == Whose::Task
     }
 
-    /// The thread's side: lets everything else run until the task was woken.
+    /// Called by the thread: lets all other tasks run until the thread's task is woken.
     fn give_back(&self) {
         *self.whose.lock() = Whose::Task;
         self.changed.notify_all();
@@ -76,15 +79,16 @@ impl Wake for Turn {
     }
 }
 
-/// A handle of a thread of a simulation; the thread runs on when the handle is dropped.
+/// The handle of a thread of a simulation. The thread runs on when the handle is dropped.
 pub(crate) struct Thread<T>(oneshot::Receiver<T>);
 
 impl<T> Thread<T> {
-    /// Waits for its result. Requires: called on a thread of the simulation.
+    /// Waits for the result of the thread. Requires: called on a thread of the simulation.
     pub(crate) fn join(self) -> T {
         match block_on(self.0) {
             Ok(result) => result,
-            // The joined thread has failed, and that has been noted: this thread is of no use any more.
+            // The joined thread has panicked and noted a failure. The simulation is over, so this thread
+            // ends, too.
             Err(_) => std::panic::resume_unwind(Box::new(Over)),
         }
     }
@@ -94,7 +98,7 @@ impl<T> Thread<T> {
     }
 }
 
-/// Starts a thread of this simulation. A panic in it is a failure of the history.
+/// Starts a thread of this simulation. A panic of the thread counts as a failure of the history.
 pub(crate) fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Thread<T> {
     let sim = this();
     let turn =
@@ -106,7 +110,7 @@ pub(crate) fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Se
         move || {
             CURRENT.set(Some(Arc::clone(&sim)));
             TURN.set(Some(Arc::clone(&mine)));
-            // Without this the thread would see the clock of the machine.
+            // On a thread outside of the runtime, tokio's `Instant` would show the machine's clock.
             let runtime = sim.handle.enter();
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
                 mine.wait();
@@ -137,7 +141,8 @@ pub(crate) fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Se
     Thread(receive)
 }
 
-/// A panic in a simulation is a failure of its history, or the end of a server that was overtaken: it is not printed.
+/// Keeps panics inside a simulation from being printed. They are noted as failures of the history, or end a
+/// server that was overtaken by another owner.
 pub(super) fn mute_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -150,13 +155,13 @@ pub(super) fn mute_panics() {
     });
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// Ends all threads that wait, and waits until they have ended.
+/// Ends all threads that wait, and returns when they have ended.
 pub(super) fn end_all(turns: &[Arc<Turn>]) {
     for turn in turns {
         let mut whose = turn.whose.lock();
@@ -168,7 +173,8 @@ pub(super) fn end_all(turns: &[Arc<Turn>]) {
     }
 }
 
-/// Runs `work` to its end while everything else runs, too. A thread whose simulation has failed ends here.
+/// Runs `work` to its end, while other tasks of the simulation may run. If the simulation has failed, the
+/// calling thread unwinds here.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     let turn = TURN.with_borrow(Clone::clone).unwrap();
     let waker = Waker::from(Arc::clone(&turn));
@@ -184,7 +190,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits: in virtual time on a thread of a simulation, otherwise in real time.
+/// Waits for `duration`: in virtual time on a thread of a simulation, otherwise in real time.
 pub(crate) fn sleep(duration: Duration) {
     if is_on() && current().is_some() && TURN.with_borrow(Option::is_some) {
         if !std::thread::panicking() {

@@ -1,12 +1,15 @@
-//! Brings table files from elsewhere into a database. A *copier* claims an epoch of the database, copies the files below the database's own
-//! prefix, and then writes the root that names them.
+//! Copies table files from another database into this one. A *copier* is a program that claims an epoch of
+//! the database, copies the files below the database's own prefix, and then creates the root that names the
+//! copies (materialize.rs, mirror.rs).
 //!
-//! The name of a copy is made from the name of its source. So when a copier has died, the next one finds the copies that exist.
+//! The name of a copy is made from the name of its source file. So when a copier dies, the next copier finds
+//! the copies that it made.
 //!
-//! ADOPT-1: a copier uses a copy that no root of the database names yet only if every epoch since the copy was made was claimed by a
-//!     copier. A server deletes what no root of its own names; its deletion may land late, and a copier cannot know which objects it
-//!     concerns. A copier deletes only what its own root, the newest one, does not name (mirror.rs), and no copier uses such an object
-//!     again.
+//! ADOPT-1: a copier reuses a copy that no root of the database names yet only if copiers have claimed every
+//!     epoch since the copy was made. The reason is that a server deletes every file that none of its roots
+//!     names. Such a DELETE may take effect late, and a copier cannot know which objects it concerns. A
+//!     copier also deletes objects: those that its own root, the newest one, does not need (mirror.rs). No
+//!     later copier reuses such an object.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileRecord, Labels};
@@ -25,40 +28,41 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Copies in flight. In memory each has two pieces of 16 MiB at most.
+/// How many files are copied at a time. Each of them has at most two pieces of 16 MiB in memory.
 const PARALLEL_COPIES: usize = 4;
 
-/// The time between two hints that the copier lives: shorter than a server waits before it believes that an
-/// owner is dead (alive.rs).
+/// The interval at which the copier writes the hint that it is alive. It is shorter than the time that a
+/// server waits before it believes that an owner is dead (alive.rs).
 const SHOW_INTERVAL: Duration = Duration::from_secs(45);
 
-/// Is told how many bytes of table files have been copied, and how many are to be copied in all.
+/// Called with the bytes of table files that have been copied, and the bytes that are to be copied in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// What became of table files.
+/// How many table files a copier copied, and how many copies of an earlier copier it reused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Adopted {
     pub copied_files: u64,
     pub copied_bytes: u64,
-    /// Files whose copies were there already.
+    /// Files that were not copied, because a copy existed already.
     pub reused_files: u64,
     pub reused_bytes: u64,
 }
 
-/// The program that copies into a database.
+/// A program that copies table files into a database.
 pub(in crate::protocol) struct Copier<'a> {
     pub(in crate::protocol) bucket: &'a Bucket,
-    /// The epoch that the copier has taken, and in which it has published nothing yet.
+    /// The epoch that the copier has claimed. It has not published its own state in this epoch yet.
     pub(in crate::protocol) epoch: u64,
-    /// Name in claims and hints.
+    /// The copier's name in claims and hints.
     pub(in crate::protocol) server_id: String,
-    /// The bucket to copy from, and how fast. None: the store itself copies files that are foreign here.
+    /// The bucket to copy from, and the limit of the copy rate. None: the sources are foreign files, which
+    /// lie in the same store as this database, so the store copies them itself.
     pub(in crate::protocol) from: Option<(&'a Bucket, &'a Pace)>,
     pub(in crate::protocol) progress: Progress<'a>,
 }
 
-/// A file and where its copy is, or is to be.
+/// A table file of the source, and the object that is its copy or will become it.
 struct Step {
     number: u64,
     file: FileRecord,
@@ -69,18 +73,19 @@ struct Step {
 #[derive(PartialEq)]
 enum Need {
     Copy,
-    /// The copy is there already.
+    /// The copy exists already.
     Nothing,
-    /// Another number has the same object (FILE-5), and so the same copy.
+    /// Another file number has the same object (FILE-5), so both numbers get the same copy.
     SameCopy,
 }
 
 impl Copier<'_> {
-    /// Copies `files`, unless copies are there. `named`: the files of the newest root. Returns the copies, by the same numbers.
+    /// Copies `files`, except those of which there is a reusable copy already. `named`: the files of this
+    /// database's newest root. Returns the copies under the same file numbers.
     ///
-    /// Requires: the former epochs are closed. Errors: `NotFound`, `Corruption` for a file that is absent or
-    /// damaged; `NoSpace`. Requests: a LIST per 1000 objects below `sst/`, a GET for each epoch since the
-    /// newest root, those of a copy for each file, and a PUT each 45 seconds.
+    /// Requires: the former epochs are closed. Errors: `NotFound` or `Corruption` when a file is absent or
+    /// damaged; `NoSpace`. Requests: a LIST per 1000 objects below `sst/`; a GET for each epoch since the
+    /// newest root; for each file those of a copy; a PUT every 45 seconds.
     pub(in crate::protocol) async fn adopt(
         &self,
         files: &BTreeMap<u64, FileRecord>,
@@ -144,7 +149,8 @@ impl Copier<'_> {
         }
     }
 
-    /// The copies that ADOPT-1 allows this copier to use again: their keys, by the name from the source and the size.
+    /// Returns the copies that ADOPT-1 allows this copier to reuse: the key of each, by the name that was
+    /// made from its source, and its size.
     async fn reusable(
         &self,
         named: &BTreeMap<u64, FileRecord>,
@@ -167,48 +173,52 @@ impl Copier<'_> {
         Ok(reusable)
     }
 
-    /// Writes the hint that this copier lives, unless it was last written at `before` and that is not long ago. Returns when the hint was
-    /// last written.
+    /// Writes the hint that this copier is alive, except when the last hint, written at `before`, is younger
+    /// than 45 seconds. Returns when the last hint was written.
     async fn show(&self, before: Option<Instant>) -> Result<Instant> {
         if let Some(before) = before.filter(|before| before.elapsed() < SHOW_INTERVAL) {
             return Ok(before);
         }
-        // The value says nothing: what counts is that it changes.
+        // The value of the counter has no meaning. Servers only look whether it changes.
         let counter = crate::protocol::start::claim::wall_clock_ms();
         let alive = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter, closed: false };
         alive::show(self.bucket, &alive).await?;
         Ok(Instant::now())
     }
 
-    /// Says that the epoch has no owner any more, so that nobody waits for it.
+    /// Writes the hint that the epoch has no owner any more. The copying program claimed the epoch as a
+    /// server does, and without the hint the next server would wait for it.
     pub(in crate::protocol) async fn leave(&self) {
         let gone = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter: 0, closed: true };
         let _ = alive::show(self.bucket, &gone).await;
     }
 }
 
-/// The fingerprint from which the name of a copy is made. It includes the checksum, because a bucket that was put back to an earlier state
-/// gives a name a second time.
+/// Returns the fingerprint from which the name of a copy is made. It includes the checksum of the file,
+/// because a bucket that was set back to an earlier state may use the same key again for another file.
 fn identity_of(file: &FileRecord) -> String {
     fingerprint(format!("{} {} {:08x}", file.key, file.size, file.crc32c).as_bytes())
 }
 
-/// The name with which copiers of one purpose claim epochs.
+/// Returns the name with which a copier claims an epoch: its purpose and its creator.
 pub(in crate::protocol) fn copier_id(purpose: &str, creator: &str) -> String {
     format!("{purpose} by {creator}")
 }
 
-/// The purposes of copiers: the first words of their claims.
+/// The purposes of copiers. Each is the beginning of the names in their claims, by which `is_of_copier`
+/// recognizes them.
 pub(in crate::protocol) const MATERIALIZES: &str = "atollctl materialize";
 pub(in crate::protocol) const COPIES: &str = "atollctl copy of";
 
-/// Whether `epoch` was claimed by a copier, which deletes nothing that no root names.
+/// Whether a copier claimed `epoch`. A server that claims an epoch deletes the files that no root names; a
+/// copier does not (ADOPT-1).
 async fn is_of_copier(bucket: &Bucket, epoch: u64) -> Result<bool> {
     let claimer = claimer(bucket, epoch).await?;
     Ok(claimer.is_some_and(|id| id.starts_with(MATERIALIZES) || id.starts_with(COPIES)))
 }
 
-/// The id of the server or program that claimed `epoch`. None: there is no claim, or it cannot be read. Requests: a GET.
+/// Returns the name of the server or program that claimed `epoch`. None: the claim is absent or cannot be
+/// decoded. Requests: a GET.
 pub(in crate::protocol) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<Option<String>> {
     let decoded =
         |bytes: &[u8]| -> std::result::Result<EpochClaim, FormatError> { EpochClaim::decode(bytes) };
@@ -219,7 +229,8 @@ pub(in crate::protocol) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<
     }
 }
 
-/// Refuses a database whose owner may live. A copier that died is nobody to wait for: it is fenced, and has published nothing.
+/// Refuses a database whose owner may still be running. A copier that died is not refused: the next claim
+/// fences it, and it has no commits that could be lost.
 ///
 /// Errors: `ReadOnly` with the owner's name.
 pub(in crate::protocol) async fn refuse_owner(bucket: &Bucket) -> Result<()> {

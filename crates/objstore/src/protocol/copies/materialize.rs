@@ -1,17 +1,23 @@
-//! Makes a clone independent of its parent: its own prefix gets copies of the table files that it reads elsewhere.
+//! Makes a clone independent of its parent databases: copies the table files that the clone reads in them to
+//! the clone's own prefix.
 //!
 //! ```text
-//! refuse an owner that may live
-//! take epoch E, close the former ones, create root/E/0   nobody adds to the state
-//! copy the foreign files of the newest root              by the store itself: adopt.rs
-//! copy MANIFEST and log, create root/E/1                 the newest root names no foreign file
-//! create the releases of the pins, unless a snapshot or the history of the clone still reads foreign files
+//! refuse the clone if it has an owner that may still be running
+//! claim epoch E, close the former epochs, create root/E/0   no former owner can change the clone any more
+//! copy the foreign files of the newest root                 the store copies them itself: adopt.rs
+//! copy MANIFEST and log, create root/E/1                    now the newest root names no foreign file
+//! create the releases of the pins in the parents, unless a snapshot or the history of the clone still reads
+//! foreign files
 //! ```
 //!
-//! MATERIALIZE-1: a copier that dies before `root/E/1` changes nothing (CLAIM-3), except that it leaves copies, which the next try uses.
-//! MATERIALIZE-2: a pin in a parent is released only when no root that is kept here names a foreign file (CLONE-5).
-//! MATERIALIZE-3: `root/E/1` is newer than every local directory. So a server sets its own directory aside, which would read foreign files,
-//!     and rebuilds it. Therefore an owner that was not closed in order is refused: its directory may have what the bucket lacks.
+//! MATERIALIZE-1: a copier that dies before it creates `root/E/1` does not change the clone (CLAIM-3). It
+//!     only leaves copies of files, which the next attempt reuses.
+//! MATERIALIZE-2: a clone releases its pin in a parent only when none of the roots that the clone keeps names
+//!     a foreign file (CLONE-5).
+//! MATERIALIZE-3: `root/E/1` is newer than every local directory of the clone. So the next server sets its
+//!     local directory aside, which names foreign files, and restores a new one from the bucket. An owner
+//!     that was not shut down in order is refused, because its local directory may have commits that the
+//!     bucket lacks.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -27,7 +33,7 @@ use crate::requests::origin;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What a clone was made independent of, or would be.
+/// What `materialize` copied and released, or would copy.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct MaterializeStatus {
@@ -35,16 +41,17 @@ pub struct MaterializeStatus {
     pub foreign_files: u64,
     pub foreign_bytes: u64,
     pub adopted: Adopted,
-    /// The root that the next server begins with; None: there was nothing to copy, or nothing was done yet.
+    /// The root from which the next server starts. None: there was nothing to copy, or this is only a plan.
     pub root: Option<(u64, u64)>,
-    /// The databases that need keep nothing for this one any more.
+    /// The parent databases that no longer keep files for this clone.
     pub independent_of: Vec<String>,
-    /// Why they still have to keep something; empty when they need not.
+    /// Why the parents still have to keep files for this clone. Empty when they need not.
     pub still_held: String,
 }
 
 impl Inspector {
-    /// What [`Inspector::materialize`] would copy. Errors: `Invalid` when this is no clone. Requests: those that read the newest root.
+    /// Returns what [`Inspector::materialize`] would copy. Errors: `Invalid` when this database is no clone.
+    /// Requests: those that read the newest root.
     pub async fn plan_materialize(&self) -> Result<MaterializeStatus> {
         self.check_clone().await?;
         let files = self.newest_image().await?.map(|(image, _)| image.files).unwrap_or_default();
@@ -60,11 +67,14 @@ impl Inspector {
         })
     }
 
-    /// Copies what the newest root reads in other databases, and tells them that this one needs it no more.
+    /// Copies the files that the newest root reads in other databases, and releases the pins of this clone
+    /// there.
     ///
-    /// Errors: `Invalid` when this is no clone, or somebody claimed it meanwhile; `ReadOnly` when a server owns it or may; `NotFound`, `Corruption`
-    /// when a file of a parent is gone or damaged; `NoSpace`; `Fenced`. After an error the database is as before; repeat it, and what was copied is used.
-    /// Requests: those of a claim, two for each file, and those of copying MANIFEST and log.
+    /// Errors: `Invalid` when this database is no clone, or somebody claimed it meanwhile; `ReadOnly` when a
+    /// server owns it or may own it; `NotFound` or `Corruption` when a parent's file is gone or damaged;
+    /// `NoSpace`; `Fenced`. After an error the database is as before. The caller may repeat the call, which
+    /// then uses the files that were copied. Requests: those of a claim, two for each file, and those that
+    /// copy MANIFEST and log.
     pub async fn materialize(&self, creator: &str, progress: Progress<'_>) -> Result<MaterializeStatus> {
         let mut status = self.plan_materialize().await?;
         if status.foreign_files > 0 {
@@ -101,7 +111,7 @@ impl Inspector {
         }
     }
 
-    /// Errors: `NotFound`, `Corruption` when a file that is to be copied is absent.
+    /// Errors: `NotFound` or `Corruption` when a file that `materialize` would copy is absent.
     async fn check_parents(&self) -> Result<()> {
         let files = self.newest_image().await?.map(|(image, _)| image.files).unwrap_or_default();
         check_files(self.bucket(), files.values().filter(|file| origin::is_foreign(&file.key))).await

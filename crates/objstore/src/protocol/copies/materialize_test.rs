@@ -1,7 +1,9 @@
-//! Goal:   a clone that was made independent has the same rows and no file of its parent; a server that owns it is refused; whatever
-//!         request is hurt or is the last one, the clone is whole, its parent's pin stays as long as it is needed, and a second try
-//!         goes on with the copies of the first (MATERIALIZE-1 to 3, ADOPT-1).
-//! Method: pretend databases in several prefixes of one bucket in memory, whose requests are hurt one by one.
+//! Goal:   a clone that was materialized has the same rows and reads no file of its parent; a clone that a
+//!         server owns is refused; if any request of `materialize` fails, or the process is killed at it, the
+//!         clone is complete, its pin in the parent stays as long as it is needed, and a second attempt
+//!         reuses the copies of the first (MATERIALIZE-1 to 3, ADOPT-1).
+//! Method: simulated databases (test_db.rs) in several prefixes of one bucket in memory, where one request
+//!         after the other is made to fail.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -18,7 +20,7 @@ use crate::requests::fault::Fault;
 use crate::requests::origin;
 use tempfile::TempDir;
 
-/// Clones the database in `parent` into `prefix`. Returns it and the uuid.
+/// Clones the database in `parent` into `prefix`. Returns the bucket of the clone, and the clone's uuid.
 fn clone_into(parent: &Bucket, prefix: &str) -> (Bucket, String) {
     let child = parent.sibling(prefix).unwrap();
     let request = CloneRequest {
@@ -54,7 +56,7 @@ fn pins(bucket: &Bucket) -> Vec<String> {
     listed.into_iter().map(|object| object.key).collect()
 }
 
-/// Deletes all that the database in `bucket` has.
+/// Deletes all objects of the database in `bucket`.
 fn delete_all(bucket: &Bucket) {
     for object in block(bucket.list("", None)).unwrap() {
         block(bucket.delete(&object.key)).unwrap();
@@ -113,7 +115,7 @@ fn a_clone_of_a_clone_becomes_independent_of_both() {
     assert!(is_whole(&grandchild));
 }
 
-/// MATERIALIZE-2: a snapshot of the clone reads the parent's files as the newest root did.
+/// MATERIALIZE-2: a snapshot of the clone still reads the parent's files when the newest root no longer does.
 #[test]
 fn a_snapshot_of_the_clone_keeps_the_pin_of_the_parent() {
     let f = Fixture::new();
@@ -174,7 +176,7 @@ fn a_clone_in_a_directory_gets_names_of_its_own() {
     assert!(is_whole(&child));
 }
 
-/// Each request in turn is hurt, or is the last one before a kill.
+/// Each request of `materialize` in turn is made to fail, or is the one at which the process is killed.
 #[test]
 fn a_clone_is_whole_after_a_materialize_that_was_hurt_or_killed_and_a_second_one_goes_on() {
     let faults = [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody];
@@ -216,7 +218,8 @@ fn a_clone_is_whole_after_a_materialize_that_was_hurt_or_killed_and_a_second_one
     assert!(killed > 10 && reused > 2, "{killed} {reused}");
 }
 
-/// A server that takes over deletes the copies that nobody named; they do not come back (ADOPT-1).
+/// A server that takes over deletes the copies that no root names. So the next copier must copy these files
+/// again (ADOPT-1).
 #[test]
 fn copies_of_a_try_that_a_server_has_ended_are_not_used_again() {
     let f = Fixture::new();

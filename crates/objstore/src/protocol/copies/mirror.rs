@@ -1,22 +1,25 @@
-//! Copies of a database in another bucket, another service, or another directory, kept in step.
+//! Makes a copy of a database in another bucket, another service or another directory, and brings it up to
+//! date in later rounds.
 //!
 //! ```text
-//! source   pin the state                                          nothing of it goes while it is copied
-//! target   refuse it unless it is empty, or the newest epoch was claimed by a copier of this database
+//! source   pin the state                       no file of it is deleted while it is copied
+//! target   refuse the target unless it is empty, or a copier of this database claimed its newest epoch
 //!          claim epoch E, read the claim of E-1, close the former epochs, create root/E/0
-//!          copy table files that are not there: adopt.rs
-//!          copy MANIFEST and log, write the file map; create root/E/1         the copy has that state
-//!          create db.json, the first time                                     the copy exists
-//!          raise the horizon, list the pins, delete what root/E/1 does not need
+//!          copy the table files that the target lacks: adopt.rs
+//!          copy MANIFEST and log, write the file map; create root/E/1     now the copy has the pinned state
+//!          create db.json, the first time                                 now the target is a database
+//!          create a horizon record, list the pins, delete what root/E/1 does not need
 //! source   delete the pin
 //! ```
 //!
-//! MIRROR-1: a copy has the state of one moment of the source, whole: that of the round before until `root/E/1` is there. So a copier may
-//!     die anywhere; the next one goes on with the files that are there (ADOPT-1).
-//! MIRROR-2: a copy that a server has opened is a database of its own, and no copier writes there again: epochs are claimed one by one, so
-//!     the owner of E knows the owner of E-1. A server that opens it while a copier works fences that copier.
-//! MIRROR-3: a copier deletes only what was made in its own epoch or before, what neither its root nor a pin needs, and only while its
-//!     root is the newest.
+//! MIRROR-1: a copy always has one complete state of the source: that of the round before, until `root/E/1`
+//!     exists. So a copier may die at any point; the next copier reuses the files that the target has
+//!     (ADOPT-1).
+//! MIRROR-2: a copy that a server has opened is a database of its own, and no copier writes to it again.
+//!     Epochs are claimed one after the other, so a copier that claims E can read who claimed E-1. A server
+//!     that opens a copy while a copier works on it fences that copier.
+//! MIRROR-3: a copier deletes only objects that were made in its own epoch or before and that its root and
+//!     the pins do not need. It does so only while its root is the newest.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -49,25 +52,26 @@ const PARALLEL_DELETES: usize = 8;
 /// What to copy, and how.
 #[derive(Debug)]
 pub struct CopyRequest {
-    /// The state to copy; None: what is in the bucket now.
+    /// The state to copy. None: the newest state in the bucket.
     pub past: Option<Past>,
-    /// Where the copy is. `atollctl snapshot list` of the source shows it.
+    /// Where the copy is. `atollctl snapshot list` of the source shows it while the copier works.
     pub place: String,
     /// The program that copies, shown to people.
     pub creator: String,
-    /// The copy is to be brought up to date again later.
+    /// Whether later rounds are to bring the copy up to date.
     pub stays_in_step: bool,
-    /// How fast.
+    /// The limit of the copy rate.
     pub pace: Pace,
 }
 
-/// What a copy has, and what was done for that.
+/// The state that a copy has, and what the copier did for it.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct CopyStatus {
     /// The identity of the copy.
     pub db_uuid: String,
-    /// The state of the source that it has: a root, and the log up to a chunk.
+    /// The state of the source that the copy has: a root, and the number of the first log chunk that is not
+    /// part of it.
     pub source_root: (u64, u64),
     pub source_log_end: u64,
     /// When the newest commit in the copy was made, in microseconds since 1970; None: the copy has
@@ -79,13 +83,14 @@ pub struct CopyStatus {
     pub adopted: Adopted,
     /// Bytes of MANIFEST and log that were copied.
     pub copied_log_bytes: u64,
-    /// Objects of former rounds that were deleted.
+    /// Objects of the target that only former rounds needed, and that were deleted.
     pub deleted_objects: u64,
     /// The copy had this state already, so nothing was done.
     pub is_unchanged: bool,
 }
 
-/// `hint/copied`: what the copy has. Only saves work.
+/// The content of `hint/copied`: which state of the source the copy has. Without it, the same state is copied
+/// once more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Copied {
     source_root: (u64, u64),
@@ -95,12 +100,14 @@ struct Copied {
 }
 
 impl Inspector {
-    /// Brings the copy in `target` to the state of this database; makes it if there is none.
+    /// Brings the copy in `target` to the state of this database. Makes the copy if there is none.
     ///
-    /// Errors: `Invalid` when something else than a copy of this database is in `target`, a server has opened the copy, or another
-    /// copier was faster; `NotFound`; `Corruption` when the source is damaged, naming the object; `NoSpace`; `Fenced`. After an error
-    /// the copy has the state of the round before, or this one; repeat it. Requests: those that read the state; for each file that is
-    /// new a GET and a PUT per 16 MiB; a LIST of the target, and a DELETE for each object that is superfluous there.
+    /// Errors: `Invalid` when `target` holds something else than a copy of this database, when a server has
+    /// opened the copy, or when another copier was faster; `NotFound`; `Corruption` when the source is
+    /// damaged, with the name of the object; `NoSpace`; `Fenced`. After an error the copy has the state of
+    /// this round or of the one before; the caller may repeat the call. Requests: those that read the state;
+    /// for each new file a GET and a PUT per 16 MiB; a LIST of the target; a DELETE for each object that the
+    /// target does not need.
     pub async fn copy_to(
         &self,
         target: &Bucket,
@@ -151,7 +158,7 @@ impl Inspector {
         moment: &Moment,
     ) -> Result<CopyStatus> {
         let Copier { bucket: target, epoch, .. } = *copier;
-        // Rule MIRROR-2.
+        // Rule MIRROR-2: if a server claimed the former epoch, the copy has become a database of its own.
         if epoch > 1 {
             check_claimer(target, epoch - 1, purpose).await?;
         }
@@ -174,8 +181,8 @@ impl Inspector {
         Ok(CopyStatus { adopted, copied_log_bytes, deleted_objects, ..status_of(&db_uuid, moment) })
     }
 
-    /// Deletes the pins of other copiers into `place`. This copier is the newest there, so the others have died or are fenced, and nobody
-    /// needs their pins.
+    /// Deletes the pins that other copiers to `place` left in the source. This copier is the newest one for
+    /// `place`, so the others have died or are fenced, and their pins have no use.
     async fn drop_other_pins(&self, own: &str, place: &str) -> Result<()> {
         let listed = self.bucket().list(names::PIN_DIR, None).await?;
         for key in listed.into_iter().map(|object| object.key) {
@@ -192,7 +199,7 @@ impl Inspector {
     }
 }
 
-/// The first words of the claims that a copy of the database `source` makes.
+/// Returns the beginning of the name with which a copier of the database `source` claims epochs.
 fn purpose(source: &Identity, request: &CopyRequest) -> String {
     match request.stays_in_step {
         true => format!("{COPIES} {}", source.db_uuid),
@@ -200,8 +207,8 @@ fn purpose(source: &Identity, request: &CopyRequest) -> String {
     }
 }
 
-/// The identity of the copy in `target`; None: it has none yet. Errors: `Invalid` when `source` must not be
-/// copied there.
+/// Returns the identity of the copy in `target`. None: the copy has no `db.json` yet. Errors: `Invalid` when
+/// `source` must not be copied there.
 async fn check_target(
     target: &Bucket,
     source: &Identity,
@@ -228,7 +235,7 @@ async fn check_target(
     Ok(existing)
 }
 
-/// Checks that a copier with this purpose has claimed `epoch` (rule MIRROR-2).
+/// Checks that a copier with this purpose claimed `epoch`, and no server (rule MIRROR-2). Errors: `Invalid`.
 async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()> {
     let claimer = claimer(target, epoch).await?.unwrap_or_else(|| "somebody unknown".to_owned());
     if claimer.strip_prefix(purpose).is_some_and(|rest| rest.starts_with(" by ")) {
@@ -241,7 +248,8 @@ async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()>
     )))
 }
 
-/// Whether `target` has the state of `moment`. False if that cannot be told, so the state is copied again.
+/// Whether `target` has the state of `moment` already. False also when this cannot be determined; then the
+/// state is copied once more.
 async fn has_already(target: &Bucket, moment: &Moment) -> Result<bool> {
     let bytes = match target.get(names::COPIED).await {
         Err(error) if error.is_not_found() => return Ok(false),
@@ -275,7 +283,8 @@ async fn create_identity(target: &Bucket, source: &Identity, root: RootId) -> Re
     Ok(db_uuid)
 }
 
-/// Deletes what rule MIRROR-3 allows. Returns how many objects were deleted.
+/// Deletes the objects of the copy that rule MIRROR-3 allows to delete. Returns how many objects were
+/// deleted.
 async fn sweep(target: &Bucket, epoch: u64) -> Result<u64> {
     let (root, nonce) = (RootId { epoch, slot: state_copy::SLOT }, random_nonce()?);
     let horizon = names::horizon(root.epoch, root.slot);

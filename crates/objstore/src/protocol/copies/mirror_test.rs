@@ -1,7 +1,8 @@
-//! Goal:   a copy in another bucket always opens with the state of one moment of its source; what is copied again is only what is new;
-//!         the source keeps what is being copied, and nothing of a copy's pins stays; one that a server has opened is left alone
-//!         (MIRROR-1 to 3).
-//! Method: pretend databases in two buckets in memory, and in directories, whose requests are hurt one by one.
+//! Goal:   a copy in another bucket always opens with the state that its source had at one moment; a later
+//!         round copies only what is new; the source keeps the files that are being copied, and no pin of a
+//!         copier remains; a copy that a server has opened is left alone (MIRROR-1 to 3).
+//! Method: simulated databases (test_db.rs) in two buckets in memory, and in directories, where one request
+//!         after the other is made to fail.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -39,7 +40,7 @@ fn copy(source: &Bucket, target: &Bucket) -> Result<CopyStatus> {
     copy_as(source, target, &request())
 }
 
-/// Another bucket.
+/// Returns an empty bucket in another store, and that store, in which the test can make requests fail.
 fn elsewhere() -> (Bucket, Arc<FaultStore<InMemory>>) {
     let (bucket, store) = faulty_bucket();
     (bucket.sibling("mirror").unwrap(), store)
@@ -50,8 +51,8 @@ fn open_copy(bucket: &Bucket, dir: &std::path::Path) -> Db {
     Db::open(open_store(&config, bucket, quick()).unwrap(), dir, false)
 }
 
-/// Opens the copy without a local directory, as a lost database is opened, and checks that it has the commits
-/// of `model`.
+/// Opens the copy without a local directory, as after the loss of a machine, and checks that it has the
+/// commits of `model`.
 fn check_opened(bucket: &Bucket, model: &Model, context: &str) {
     let dir = scratch();
     let db = open_copy(bucket, dir.path());
@@ -60,7 +61,8 @@ fn check_opened(bucket: &Bucket, model: &Model, context: &str) {
     crash(db);
 }
 
-/// How many commits a server would find in the copy. A clone of it is opened, so that the copy stays a copy.
+/// Returns how many commits a server would find in the copy. It opens a clone of the copy, because a copy
+/// that a server has opened can no longer be brought up to date (MIRROR-2).
 fn commits_in(copy: &Bucket) -> u64 {
     let request = CloneRequest {
         past: None,
@@ -131,7 +133,7 @@ fn a_copy_that_a_server_has_opened_and_what_is_none_is_left_alone() {
     crash(other.db);
 }
 
-/// MIRROR-2: the server opened the copy while its files were copied.
+/// MIRROR-2: a server opens the copy while a copier copies files to it.
 #[test]
 fn a_copier_that_a_server_overtakes_ends_and_changes_nothing() {
     let mut f = Fixture::new();
@@ -173,8 +175,8 @@ fn a_moment_of_the_past_is_copied_as_a_clone_that_is_no_copy() {
     crash(f.db);
 }
 
-/// Each request to either bucket in turn is hurt, or is the last one before a kill: the copy then has the
-/// former state or the new one, and the next round ends well.
+/// Each request to either bucket in turn is made to fail, or is the one at which the copier is killed. The
+/// copy then has the former state or the new one, and the next round succeeds.
 #[test]
 fn a_copy_is_never_half_whatever_request_is_hurt_or_is_the_last() {
     let faults = [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody];
@@ -267,8 +269,8 @@ fn a_copy_goes_to_a_directory_and_back_and_keeps_to_its_pace() {
     )
     .unwrap();
     let (start, pace) = (Instant::now(), Pace::new(Some(1)));
-    // The first piece is copied without a wait; the second one waits for the time that the first one takes at
-    // this pace.
+    // The pace is one byte per second. The first piece is copied at once. The second piece waits as long as
+    // the first takes at this pace, so the copy does not end within a second.
     let small = block(async {
         tokio::time::timeout(
             Duration::from_secs(1),

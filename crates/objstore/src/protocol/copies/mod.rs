@@ -1,4 +1,5 @@
-//! A database in a second place: a clone made independent, another bucket kept in step, and the proof of a restore.
+//! Copies of a database: a clone is made independent of its parent, a copy in another bucket is kept up to
+//! date, and a trial restore proves that the bucket is complete.
 
 pub(in crate::protocol) mod adopt;
 pub(in crate::protocol) mod materialize;

@@ -1,13 +1,14 @@
-//! Proves that the database can be restored: does what a server without a local directory does, and reads all of it.
+//! Proves that the database can be restored from the bucket: does what a server without a local directory
+//! does, and reads all table files.
 //!
 //! ```text
-//! pin the newest state                                    a running server goes on; nothing that is read goes away
-//! build the local directory from it, in a scratch place   MANIFEST and log, as RocksDB reads them
+//! pin the newest state                                 a running server goes on, the objects stay
+//! build a local directory from it, in a scratch place  MANIFEST and log, as RocksDB reads them
 //! read every table file, compare its checksum
-//! delete the pin; say in hint/proved when that was and what came out
+//! delete the pin; write the time and the outcome to hint/proved
 //! ```
 //!
-//! RocksDB itself takes no part in this: `atollctl verify --restore --rows` lets it read every row besides.
+//! RocksDB itself does not run here. `atollctl verify --restore --rows` has RocksDB read every row, too.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -21,11 +22,11 @@ use crate::protocol::start::restore::{fresh_marker, restore};
 use serde::Serialize;
 use std::path::Path;
 
-/// What was proved.
+/// The outcome of a proof, as `hint/proved` stores it.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct Proof {
-    /// Unix time in milliseconds, by the clock of the machine that looked.
+    /// Unix time in milliseconds, by the clock of the machine that made the proof.
     pub proved_ms: u64,
     pub took_ms: u64,
     pub is_restorable: bool,
@@ -33,17 +34,19 @@ pub struct Proof {
     /// found no commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
-    /// Rows of all tables that RocksDB has read; None: it was not asked to.
+    /// How many rows of all tables RocksDB has read. None: the caller did not ask for it.
     pub rows_read: Option<u64>,
-    /// What was read; its problems say why a restore would fail.
+    /// What was read. Its `problems` say why a restore would fail.
     pub report: VerifyReport,
 }
 
 impl Inspector {
-    /// Restores the newest state into `scratch`, which is empty, and reads all table files. [`Inspector::leave_proof`] ends it.
+    /// Restores the newest state into `scratch`, which is empty, and reads all table files. The caller then
+    /// stores the outcome with [`Inspector::leave_proof`].
     ///
-    /// Errors: of the bucket and of the local disk; what is wrong with the data stands in the proof. Requests: those of a restore, a
-    /// GET per 8 MiB of table files, and those of a pin.
+    /// Errors: those of the bucket and of the local disk. Damaged data is no error: it stands among the
+    /// problems of the proof. Requests: those of a restore, a GET per 8 MiB of table files, and those of a
+    /// pin.
     pub async fn prove_restore(
         &self,
         scratch: &Path,
@@ -87,14 +90,14 @@ impl Inspector {
         })
     }
 
-    /// Leaves the outcome in `hint/proved`. Errors: of the bucket. Requests: a PUT.
+    /// Writes the proof to `hint/proved`. Errors: those of the bucket. Requests: a PUT.
     pub async fn leave_proof(&self, proof: &Proof) -> Result<()> {
         let text = serde_json::to_vec_pretty(proof).map_err(|error| StoreError::Bug(error.to_string()))?;
         self.bucket().put(names::PROVED, text.into()).await
     }
 
     async fn restore_into(&self, scratch: &Path, db_uuid: &str, moment: &Moment) -> Result<()> {
-        // Nobody has claimed this epoch, and no server will use the directory.
+        // No server will use this directory, so its marker names epoch 0, which is never claimed.
         let marker = fresh_marker(db_uuid, OwnEpoch { number: 0, nonce: [0; 16] });
         let (image, end) = (&moment.image, Some(moment.wal_end));
         restore(self.bucket(), image, end, &scratch.join("restored"), &marker).await.map(|_| ())

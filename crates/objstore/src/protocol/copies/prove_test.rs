@@ -1,5 +1,6 @@
-//! Goal:   a proof says that a restore works when it does, names what is damaged when it does not, and leaves nothing but its outcome.
-//! Method: the pretend database over a bucket in memory; objects are damaged and deleted.
+//! Goal:   a proof reports that a restore works when it does, names the damaged object when it does not, and
+//!         leaves only its outcome in the bucket.
+//! Method: the simulated database (test_db.rs) over a bucket in memory; the tests damage and delete objects.
 
 use crate::protocol::copies::prove::Proof;
 use crate::protocol::format::names;

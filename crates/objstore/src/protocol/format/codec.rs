@@ -1,4 +1,4 @@
-//! The frame every record of the bucket protocol is stored in, and strict readers and writers for it.
+//! The frame in which every record of the bucket protocol is stored, with strict readers and writers for it.
 //!
 //! Not for: what the records mean (`records.rs`), names (`names.rs`), I/O.
 //!
@@ -9,15 +9,17 @@
 //! 4   2  format version: 1, or 2 = the body ends with an extension area
 //! 6   2  kind of the record
 //! 8   4  length of the body in bytes
-//! 12 16  nonce: who wrote this object, so that a writer recognises its own bytes
+//! 12 16  nonce: random bytes of the writer, by which it recognises its own object
 //! 28  n  body
 //! ..  4  crc32c over everything before it
 //! ```
 //!
-//! REC-1: a frame is accepted only when every byte of it is accounted for: no truncation, no tail, no flipped bit.
+//! REC-1: a frame is accepted only as it was written. A truncated frame, a frame with more bytes behind it
+//!     and a frame with a flipped bit are refused.
 //! REC-2: a record of an unknown version or kind is refused, never guessed.
-//! REC-3: a reader that meets a field of an extension area that it does not know ignores it when its tag is below
-//!        [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So a writer decides which old readers may go on.
+//! REC-3: a reader ignores a field of the extension area that it does not know when the field's tag is below
+//!     [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So the writer of a new field decides, by its
+//!     tag, whether older versions may still read the record.
 
 use crate::crc::crc32c;
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
 const MAGIC: [u8; 4] = *b"ATLR";
 const HEADER_BYTES: usize = 28;
 
-/// Sixteen random bytes that tell one writer's attempt from another's.
+/// Sixteen random bytes that tell one attempt to write an object from another.
 pub(crate) type Nonce = [u8; 16];
 
 /// Why stored bytes are not a record. The caller adds the name of the object.
@@ -42,7 +44,7 @@ pub(crate) type Nonce = [u8; 16];
 pub(crate) struct FormatError {
     /// What is wrong, in words for a DBA.
     pub(crate) what: String,
-    /// Where in the object it was noticed.
+    /// The offset in the object at which the reader found the error.
     pub(crate) offset: u64,
 }
 
@@ -60,13 +62,13 @@ pub(crate) struct FrameWriter {
 }
 
 impl FrameWriter {
-    /// A record whose body has about `body_bytes`. It ends with an extension area, empty unless [`Self::extension`] is
-    /// called.
+    /// Begins a record whose body has about `body_bytes`. The body ends with an extension area, which is
+    /// empty unless the caller calls [`Self::extension`].
     pub(crate) fn new(kind: u16, nonce: &Nonce, body_bytes: usize) -> Self {
         Self::with_format(EXTENSIBLE_FORMAT, kind, nonce, body_bytes)
     }
 
-    /// A record that never gets an extension area.
+    /// Begins a record that never gets an extension area.
     pub(crate) fn fixed(kind: u16, nonce: &Nonce) -> Self {
         Self::with_format(RECORD_FORMAT, kind, nonce, 128)
     }
@@ -143,7 +145,7 @@ pub(crate) struct FrameReader<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Checks magic, version, length and checksum. The kind is left to the caller.
+    /// Checks magic, version, length and checksum. The caller checks the kind.
     pub(crate) fn open(frame: &'a [u8]) -> Result<Self, FormatError> {
         if frame.len() < FRAME_OVERHEAD_BYTES {
             let what = format!("{} bytes are too few for a record", frame.len());
@@ -156,7 +158,7 @@ impl<'a> FrameReader<'a> {
         let stored = u32_at(frame, end);
         let found = crc32c(&frame[..end]);
         let version = u16::from_le_bytes([frame[4], frame[5]]);
-        // The version is looked at first: a later format may checksum differently.
+        // The version is judged before the checksum, because a later format may have another checksum.
         if !(RECORD_FORMAT..=EXTENSIBLE_FORMAT).contains(&version) {
             let what = format!(
                 "record format {version} is not known to this version, which reads {RECORD_FORMAT} and \
@@ -180,7 +182,7 @@ impl<'a> FrameReader<'a> {
         self.kind
     }
 
-    /// Which attempt wrote the record.
+    /// The nonce of the attempt that wrote the record.
     pub(crate) fn nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         nonce.copy_from_slice(&self.frame[12..HEADER_BYTES]);
@@ -221,8 +223,8 @@ impl<'a> FrameReader<'a> {
         String::from_utf8(bytes.to_vec()).map_err(|_| FormatError::new("a string is not UTF-8", at))
     }
 
-    /// Reads a number of elements, each at least `element_bytes_min` long. It is bounded by what is left, so
-    /// that a bad count cannot make the reader allocate.
+    /// Reads a number of elements, each at least `element_bytes_min` long. A number that does not fit the
+    /// remaining bytes is an error, so that a damaged number cannot make the reader allocate much memory.
     pub(crate) fn count(&mut self, element_bytes_min: usize) -> Result<usize, FormatError> {
         let at = self.at;
         let count = self.u32()? as usize;
@@ -237,8 +239,8 @@ impl<'a> FrameReader<'a> {
         self.at == self.end
     }
 
-    /// Reads the extension area: its fields by their tags; empty for a record of format 1. Fields that are
-    /// neither in `known` nor required are left out (REC-3).
+    /// Reads the extension area. Returns its fields by their tags; a record of format 1 has none. Leaves out
+    /// fields that are not in `known` and not required (REC-3).
     pub(crate) fn extension(&mut self, known: &[u16]) -> Result<BTreeMap<u16, &'a [u8]>, FormatError> {
         let mut fields = BTreeMap::new();
         if !std::mem::take(&mut self.has_extension) {
@@ -267,8 +269,8 @@ impl<'a> FrameReader<'a> {
         Ok(fields)
     }
 
-    /// Ends the reading; bytes left over are an error (REC-1). Reads the extension area of a kind that has no fields
-    /// yet.
+    /// Ends the reading. Bytes that nobody has read are an error (REC-1). The extension area is the
+    /// exception: a reader of a kind without extension fields need not read it before.
     pub(crate) fn finish(mut self) -> Result<(), FormatError> {
         self.extension(&[])?;
         if self.at != self.end {

@@ -1,6 +1,7 @@
-//! Goal:   what earlier versions wrote is read for ever, and nobody changes what is written without noticing.
-//! Method: one record of each kind as bytes in fixtures/: in format 1, and as this version writes it. A line is a name and
-//!         the bytes in hexadecimal.
+//! Goal:   records of every earlier version can be read for ever, and no change of the bytes that are written
+//!         goes unnoticed.
+//! Method: the folder fixtures/ has one record of each kind as bytes, in format 1 and as this version writes
+//!         it. Each line is a name and the bytes in hexadecimal.
 
 use crate::files::{Labels, object_key};
 use crate::protocol::format::codec::Nonce;
@@ -40,7 +41,7 @@ fn root() -> Root {
     }
 }
 
-/// Its entries have keys of each form.
+/// Returns a part of a file map. Its entries have keys of each form that the encoding distinguishes.
 fn part() -> MapPart {
     let entry = |number, epoch, name: &str, extension| MapEntry {
         number,
@@ -73,14 +74,15 @@ fn in_parts() -> MapInParts {
     MapInParts { epoch, files_count: 4, parts: vec![first], removed: vec![26, 400], added }
 }
 
-/// By whom the bytes were written.
+/// In which format the bytes of a fixture are.
 #[derive(Clone, Copy, PartialEq)]
 enum Written {
     InFormat1,
     Now,
 }
 
-/// Checks how the bytes of every kind of record are read and written.
+/// Checks that each fixture in `text` is read as the expected record and, if it is in the present format,
+/// that the record is written as the same bytes.
 fn check_all(text: &str, written: Written) {
     let check = |name: &str, encoded: Vec<u8>, is_read: &dyn Fn(&[u8]) -> bool| {
         let bytes = fixture(text, name).unwrap_or_else(|| panic!("no fixture for {name}: {}", hex(&encoded)));
@@ -136,10 +138,10 @@ fn check_all(text: &str, written: Written) {
     check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
 }
 
-/// Compares a fixture, by its name, with the bytes that are written now and with what is read.
+/// Compares the fixture of the given name with the bytes that are written now, and checks what it is read as.
 type Check<'a> = dyn Fn(&str, Vec<u8>, &dyn Fn(&[u8]) -> bool) + 'a;
 
-/// The records with files, some of which have labels.
+/// Checks the records that hold files, when some of these files have labels.
 fn check_labelled(check: &Check<'_>, in_parts: &Root) {
     let entries = labelled(part().entries);
     let part = MapPart { entries: entries.clone(), ..part() };

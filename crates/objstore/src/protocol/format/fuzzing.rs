@@ -1,7 +1,8 @@
-//! What a fuzzer may throw at the readers of objstore: every kind of byte that comes from a bucket.
+//! Fuzz targets for the readers of objstore, one for each kind of bytes that come from a bucket.
 //!
-//! A record carries a checksum, which random bytes do not have. So each target reads its bytes as they are and once more
-//! with the frame around them mended; what is read must survive the way to bytes and back.
+//! A record has a checksum, which random bytes do not match. So each target reads its bytes as they are, and
+//! once more with a valid frame around them. A record that can be read must be the same when it is written
+//! and read again.
 
 use crate::crc::crc32c;
 use crate::files::Labels;
@@ -22,9 +23,9 @@ use crate::protocol::wal::replay::ReplayEnd;
 use crate::protocol::wal::wal_record::{MergedChunks, WalRun};
 use bytes::Bytes;
 
-/// One kind of bytes.
+/// A fuzz target: the reader of one kind of bytes.
 pub struct Target {
-    /// Its name, and that of its folder in `fuzz/corpus/`.
+    /// Its name, which is also the name of its folder in `fuzz/corpus/`.
     pub name: &'static str,
     /// Reads any bytes. A panic is a bug.
     pub run: fn(&[u8]),
@@ -53,7 +54,7 @@ pub const TARGETS: &[Target] = &[
 const NONCE: Nonce = [7; 16];
 const HEADER_BYTES: usize = 28;
 
-/// `bytes` with magic, length and checksum of a frame, if they are long enough for one.
+/// Returns `bytes` with the magic, length and checksum of a valid frame. None: they are too few for a frame.
 fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut frame = bytes.to_vec();
     let end = frame.len().checked_sub(4).filter(|end| *end >= HEADER_BYTES)?;
@@ -65,7 +66,8 @@ fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Reads `bytes` as they are and mended. What was read is encoded and read again, and must be the same.
+/// Reads `bytes` as they are, and with a valid frame. A record that was read is written and read again, and
+/// must be the same.
 fn round_trip<T: PartialEq + std::fmt::Debug>(
     bytes: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, FormatError>,
@@ -92,7 +94,8 @@ fn roots(bytes: &[u8]) {
     let _ = slots::decode_root_slot("root/3/2", bytes, id);
 }
 
-/// Several roots behind each other: a file map and its changes, each frame with two bytes of its length in front.
+/// Reads several roots, one behind the other: a file map and its changes. Two bytes in front of each frame
+/// hold its length.
 fn maps(mut bytes: &[u8]) {
     let mut files = FileMap::new();
     let mut map_slot = None;
@@ -110,7 +113,7 @@ fn maps(mut bytes: &[u8]) {
     }
 }
 
-/// A part of a file map, alone and in front of the changes of a root.
+/// Reads a part of a file map alone, and together with the changes that a root makes to it.
 fn parts(bytes: &[u8]) {
     round_trip(bytes, MapPart::decode, |part| part.encode(&NONCE));
     if let Some(Ok(part)) = mended(bytes).map(|frame| MapPart::decode(&frame)) {
@@ -153,7 +156,8 @@ fn hints(bytes: &[u8]) {
     round_trip(bytes, Alive::decode, |alive| alive.encode(&NONCE));
 }
 
-/// The two local files: a copied directory brings them from elsewhere, as a bucket does.
+/// Reads the two local files `ATOLL` and `ATOLL_FILES`. A directory may have been copied from elsewhere, so
+/// their bytes are no more reliable than those of a bucket.
 fn local(bytes: &[u8]) {
     round_trip(bytes, Marker::decode, |marker| marker.encode(&NONCE));
     round_trip(bytes, LocalFiles::decode, |files| files.encode(&NONCE));
@@ -161,7 +165,7 @@ fn local(bytes: &[u8]) {
 
 fn identities(bytes: &[u8]) {
     let _ = identity::parse(bytes, "a bucket");
-    // The same with its checksum mended.
+    // The same bytes with a correct checksum.
     if let Ok(found) = serde_json::from_slice::<identity::Identity>(bytes) {
         let text = serde_json::to_vec(&identity::summed(found)).unwrap_or_default();
         let _ = identity::parse(&text, "a bucket");
@@ -200,7 +204,7 @@ fn parsed_names(bytes: &[u8]) {
     let _ = (names::parse_file_epoch(key), crate::requests::bucket::is_plain_key(key));
 }
 
-/// A log in pieces of any size: the end that is found does not depend on them.
+/// Reads a log as a whole and in pieces. Both readings must find the same end of the log.
 fn logs(bytes: &[u8]) {
     let Some((piece, log)) = bytes.split_first() else { return };
     let mut whole = ReplayEnd::default();
@@ -278,7 +282,7 @@ fn in_parts() -> MapInParts {
     MapInParts { epoch: 3, files_count: 3, parts: vec![part], removed: vec![10], added: vec![labelled(12)] }
 }
 
-/// A key of each form.
+/// A part of a file map with a key of each form.
 fn part_seeds() -> Vec<Vec<u8>> {
     let keyed = |number: u64, key: String| MapEntry { key, ..entry(number) };
     let key = |epoch, number: u64, extension| crate::files::object_key(epoch, &number.to_string(), extension);
@@ -389,7 +393,8 @@ fn name_seeds() -> Vec<Vec<u8>> {
     keys.into_iter().map(String::into_bytes).collect()
 }
 
-/// A log of whole records; the first byte of a seed is the size of its pieces.
+/// Inputs for `logs`: a log of complete records, behind one byte with the size of the pieces in which the log
+/// is read.
 fn log_seeds() -> Vec<Vec<u8>> {
     let record = |sequence: u64| {
         let content = [&sequence.to_le_bytes()[..], b"changes"].concat();

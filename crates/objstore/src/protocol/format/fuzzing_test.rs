@@ -1,5 +1,7 @@
-//! Goal:   no byte from a bucket makes a reader panic, and what it reads survives the way to bytes and back.
-//! Method: the inputs of fuzz/corpus and the seeds of each target, then 3,000 seeded mutations of them. ATOLL_SEED repeats a run.
+//! Goal:   no bytes from a bucket make a reader panic, and a record that was read is the same when it is
+//!         written and read again.
+//! Method: the inputs of fuzz/corpus and the seeds of each target, then 3,000 seeded mutations of them.
+//!         ATOLL_SEED repeats a run.
 
 use crate::protocol::format::fuzzing::TARGETS;
 use crate::protocol::testing::test_random::Random;
@@ -7,15 +9,15 @@ use std::path::Path;
 
 const MUTATIONS: usize = 3_000;
 
-/// Seeds, and inputs that once broke the target and were added together with the repair. tools/fuzz.sh takes
-/// the targets from the names of these folders.
+/// Returns the stored inputs of a target: seeds, and inputs that once made the target fail, which were added
+/// with the fix. tools/fuzz.sh takes the names of the targets from these folders.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
 }
 
-/// One to four changes: a byte, a bit, a number that is too large, a piece removed or doubled.
+/// Makes one to three changes: a byte, a bit, a number that is too large, a piece removed or doubled.
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..=random.below(3) {
         if bytes.is_empty() {

@@ -1,7 +1,8 @@
-//! Reading one published root: its file map, its MANIFEST, its WAL. Used by restores, the server's own tasks and `atollctl`.
+//! Reads one published root: its file map, its MANIFEST, its WAL. Restores, the server's own tasks and
+//! `atollctl` use it.
 //!
-//! Everything is checked on the way: a record that is missing, misplaced or damaged is an error that names it, never
-//! an empty result.
+//! The readers check everything: a record that is missing, misplaced or damaged gives an error that names it,
+//! never an empty result.
 
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
@@ -17,9 +18,10 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// GETs in flight while reading many small objects.
+/// How many GETs run at a time while many small objects are read.
 const PARALLEL_GETS: usize = 32;
-/// GETs in flight while reading merged objects, each of which is held in memory whole: 128 MiB.
+/// How many GETs of merged objects run at a time. Each object is in memory as a whole, so they take 128 MiB
+/// together.
 const PARALLEL_RUNS: usize = 2;
 
 /// A root with its complete file map.
@@ -29,11 +31,11 @@ pub(crate) struct Image {
     pub(crate) files: FileMap,
 }
 
-/// Reads root `id` and the records its file map is spread over.
+/// Reads root `id`, and the records that hold its file map.
 ///
-/// Errors: `Corruption` when one of them is absent, damaged or another's.
-/// Requests: one GET, and one per part of the map, at most 40; for a root of an earlier version, one per root since the last
-/// full map.
+/// Errors: `NotFound` when a root is absent; `Corruption` when a part of the file map is absent, or when a
+/// record is damaged or not the one that its name says. Requests: a GET, and a GET per part of the map, at
+/// most 40; for a root of an earlier version, a GET per root since the last full map instead.
 pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     let root = read_root(bucket, id).await?;
     let epoch = id.epoch;
@@ -53,8 +55,8 @@ pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
     Ok(Image { root, files })
 }
 
-/// Returns the objects that a restore of `image` reads before the chunks of the log that are objects of their
-/// own, with their sizes; the size of a root is not known and given as 0. Objects of other databases are
+/// Returns the objects that a restore of `image` reads, with their sizes, except the log chunks that are
+/// objects of their own. The size of a root is not known and given as 0. Objects of other databases may be
 /// among them.
 ///
 /// Requests: a LIST.
@@ -76,9 +78,9 @@ pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<s
     Ok(objects)
 }
 
-/// The files of `map`, which root `id` names.
+/// Returns the files of `map`, which root `id` holds.
 ///
-/// Errors: as [`load`]. Requests: one GET per part.
+/// Errors: `NotFound` when a part is absent; `Corruption`. Requests: one GET per part.
 pub(crate) async fn load_parts(bucket: &Bucket, map: &MapInParts, id: RootId) -> Result<FileMap> {
     let parts = read_parts(bucket, map).await?;
     join(&parts, map, &names::root(id.epoch, id.slot))
@@ -100,7 +102,8 @@ async fn read_parts(bucket: &Bucket, map: &MapInParts) -> Result<Vec<MapPart>> {
 
 /// Returns the files of `map`, whose parts are `parts`. `object`: the name of the record that holds the map.
 ///
-/// Errors: `Corruption` when the parts overlap, a file cannot be one, or the changes do not fit the parts.
+/// Errors: `Corruption` when the parts overlap, a key cannot be that of a table file, or the changes do not
+/// fit the parts.
 pub(crate) fn join(parts: &[MapPart], map: &MapInParts, object: &str) -> Result<FileMap> {
     let mut files = FileMap::new();
     for entry in parts.iter().flat_map(|part| &part.entries) {
@@ -114,7 +117,7 @@ pub(crate) fn join(parts: &[MapPart], map: &MapInParts, object: &str) -> Result<
     Ok(files)
 }
 
-/// Reads root `id` without the file map that it is based on.
+/// Reads root `id` alone, without the parts and the earlier roots that hold its file map.
 ///
 /// Requests: one GET.
 pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
@@ -127,7 +130,7 @@ pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
     }
 }
 
-/// Applies what one root says about the file map, unless that is in parts.
+/// Applies the changes that one root makes to the file map. A root whose map is in parts makes none.
 pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
     let object = names::root(root.id.epoch, root.id.slot);
     let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
@@ -141,9 +144,9 @@ pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<(
 }
 
 /// Takes the files `removed` out of a map and adds `added`; the map must then have `count` files. `object`:
-/// the name of the record that says so.
+/// the name of the record with these changes, for messages.
 ///
-/// Errors: `Corruption` when that does not fit the map.
+/// Errors: `Corruption` when the changes do not fit the map.
 pub(crate) fn change(
     files: &mut FileMap,
     object: &str,
@@ -169,7 +172,7 @@ pub(crate) fn change(
     Ok(())
 }
 
-/// The MANIFEST bytes of `root`, complete and checked.
+/// Returns the MANIFEST bytes of `root`, complete and checked.
 ///
 /// Requests: one LIST and one GET per chunk.
 pub(crate) async fn read_manifest(bucket: &Bucket, root: &Root) -> Result<Vec<u8>> {
@@ -218,7 +221,8 @@ fn append_manifest(
             "{expected} is missing in the bucket; the next one is {key}"
         )));
     }
-    // A chunk may reach beyond the root: the next root's bytes were put, the root itself was not.
+    // A chunk may reach beyond this root, when the bytes of the next root were uploaded and that root was
+    // never created.
     let wanted = (root.manifest_bytes as usize - manifest.len()).min(chunk.bytes.len());
     let part = &chunk.bytes[..wanted];
     *crc = crc32c_join(*crc, crc32c(part), part.len() as u64);
@@ -226,12 +230,13 @@ fn append_manifest(
     Ok(())
 }
 
-/// Gives the replayable chunks of `root`, in order, to `each`; returns the number of the first chunk not given.
+/// Passes the chunks of `root` that can be replayed to `each`, in order. Returns the number of the first
+/// chunk that it did not pass.
 ///
-/// `end`: the fence's number; None reads as far as there are chunks (the epoch is still open).
-/// Errors: `Corruption` when a chunk below `end` is missing, damaged or out of the chain, or when the chunks end
-/// before everything the root needs.
-/// Requests: one GET per merged object that `root` names, and one per chunk behind them.
+/// `end`: the number of the WAL's fence. None: the epoch is still open, and all chunks up to the first gap
+/// are read. Errors: `Corruption` when a chunk below `end` is missing, damaged or does not continue the chunk
+/// before it, or when the chunks end before the last one that the root needs. Requests: one GET per merged
+/// object that `root` names, and one per chunk behind the merged objects.
 pub(crate) async fn read_wal(
     bucket: &Bucket,
     root: &Root,
@@ -243,21 +248,23 @@ pub(crate) async fn read_wal(
     check_wal_end(root, next, end).map(|()| next)
 }
 
-/// Why [`walk_wal`] went no further.
+/// Why [`walk_wal`] stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WalkEnd {
-    /// `each` wanted no more.
+    /// The callback `each` asked to stop.
     Stopped,
-    /// The next chunk has a greater DDL number (gate PUB-G8).
+    /// The next chunk depends on a later MANIFEST edit: its DDL number is above `ddl_max` (gate PUB-G8).
     Edit,
     /// There is no further chunk.
     Absent,
 }
 
-/// Gives the chunks behind `root` to `each`, in order, as far as their DDL number is at most `ddl_max`. Returns the first chunk that
-/// was not given, or at which `each` stopped.
+/// Passes the chunks behind `root` to `each`, in order, up to the first chunk whose DDL number is above
+/// `ddl_max`. Returns the number of the first chunk that it did not pass, or at which `each` asked to stop,
+/// and why it stopped.
 ///
-/// `end`, errors, requests: as [`read_wal`]; but whether the root needs more chunks is not checked.
+/// `end`, errors, requests: as for [`read_wal`], except that it does not check whether the root needs more
+/// chunks.
 pub(crate) async fn walk_wal(
     bucket: &Bucket,
     root: &Root,
@@ -293,8 +300,8 @@ pub(crate) async fn walk_wal(
     Ok((walk.next, WalkEnd::Absent))
 }
 
-/// When a merged object or a part that `root` names is absent, this is damage. Other errors are returned
-/// unchanged.
+/// Turns the absence of a merged object or a part of the map into `Corruption`, because `root` names that
+/// object. Returns other errors unchanged.
 fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
     match error {
         StoreError::NotFound { object, .. } => StoreError::Corruption(format!(
@@ -305,19 +312,19 @@ fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
     }
 }
 
-/// Chunks on their way from the bucket to a reader.
+/// What [`walk_wal`] knows while it reads chunks.
 struct Walk<'a, F> {
     root: &'a Root,
     chain: Chain,
     ddl_max: u64,
-    /// The first chunk not given.
+    /// The first chunk that was not passed to `each`.
     next: u64,
     each: F,
 }
 
 impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
-    /// Checks chunk `chunk` and gives it to `each`, unless it lies in front of what the root needs. Returns
-    /// Some when the walk ends.
+    /// Checks chunk `chunk` and passes it to `each`, unless the chunk lies in front of what the root needs.
+    /// Returns Some when the walk ends.
     fn give(&mut self, chunk: u64, object: &Bytes) -> Result<Option<WalkEnd>> {
         if chunk > self.next {
             return Err(StoreError::Corruption(format!(
@@ -340,7 +347,8 @@ impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
     }
 }
 
-/// Checks that chunks follow each other: each carries the checksum of the object before it.
+/// Checks that chunks follow each other without a gap: every chunk stores the checksum of the object of the
+/// chunk before it.
 pub(crate) struct Chain {
     epoch: u64,
     /// Number and checksum of the last chunk.
@@ -352,9 +360,9 @@ impl Chain {
         Self { epoch, last: None }
     }
 
-    /// Decodes and checks chunk `chunk`, of which `object` is the whole object.
+    /// Decodes and checks chunk `chunk`. `object`: the whole object.
     ///
-    /// Errors: `Corruption` when the object is another chunk's, or does not continue the chunk before.
+    /// Errors: `Corruption` when the object is that of another chunk, or does not continue the chunk before.
     pub(crate) fn check(&mut self, chunk: u64, object: &Bytes) -> Result<WalChunk> {
         let key = names::wal_chunk(self.epoch, chunk);
         let broken = |what: &str| Err(StoreError::Corruption(format!("{key} {what}")));
@@ -369,9 +377,9 @@ impl Chain {
     }
 }
 
-/// The objects of the chunks in a merged object, in order.
+/// Reads a merged object. Returns the objects of its chunks, in order.
 ///
-/// Errors: `NotFound` when it is absent; `Corruption` when it is damaged or holds other chunks than its name
+/// Errors: `NotFound` when it is absent; `Corruption` when it is damaged or has other chunks than its name
 /// says.
 pub(crate) async fn read_run(bucket: &Bucket, epoch: u64, run: WalRun) -> Result<Vec<Bytes>> {
     let key = names::merged_chunks(epoch, run.first, run.end);
@@ -387,7 +395,7 @@ pub(crate) async fn read_run(bucket: &Bucket, epoch: u64, run: WalRun) -> Result
     read_sized_record(bucket, &key, run.bytes, decode).await
 }
 
-/// The object of one chunk; None when it is absent or a fence.
+/// Reads the object of one chunk. None: it is absent, or a fence is in its place.
 pub(crate) async fn read_chunk(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<Option<Bytes>> {
     let key = names::wal_chunk(epoch, chunk);
     let decode = |bytes: &Bytes| match decode_wal_slot(&key, bytes, epoch, chunk)? {

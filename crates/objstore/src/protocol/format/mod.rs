@@ -1,4 +1,4 @@
-//! What stands in the bucket: names, frames, records, slots, and one published root read back.
+//! The format of the bucket: names, frames, records and slots, and the reader of one published root.
 
 pub(in crate::protocol) mod codec;
 #[cfg(test)]

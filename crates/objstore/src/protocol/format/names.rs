@@ -1,7 +1,9 @@
-//! The names of the protocol's objects below the prefix, and back from a name to its numbers.
+//! The names of the protocol's objects below the prefix of the database, and parsers that get the numbers
+//! back from a name.
 //!
-//! Numbers that order objects are written with twenty digits, so that the order of a LIST is the numeric order.
-//! Nothing here looks into an object. Source: design of the bucket, docs/internals/formats-bucket.md, table FMT-W0.
+//! Numbers that order objects are written with twenty digits, so that the order of a LIST is the numeric
+//! order. Nothing here reads an object. Source: design of the bucket, docs/internals/formats-bucket.md, table
+//! FMT-W0.
 
 /// The database's identity; create-only.
 pub(crate) const DB: &str = "db.json";
@@ -10,19 +12,19 @@ pub(crate) const ALIVE: &str = "hint/alive";
 /// The names of the tables: advisory, overwritten in place.
 pub(crate) const TABLES: &str = "hint/tables";
 
-/// What a copy of another database has (mirror.rs); advisory.
+/// Which state of its source a copy has (mirror.rs); advisory.
 pub(crate) const COPIED: &str = "hint/copied";
 
-/// When it was last proved that the database can be restored (prove.rs); advisory.
+/// When a trial restore was last made, and its outcome (prove.rs); advisory.
 pub(crate) const PROVED: &str = "hint/proved";
 
-/// What a probe of the bucket writes and deletes at once.
+/// The name of an object that a probe of the bucket creates and deletes at once.
 pub(crate) fn probe(random: u64) -> String {
     format!("hint/probe/{random:016x}")
 }
 /// Prefix of every epoch claim.
 pub(crate) const EPOCH_DIR: &str = "epoch/";
-/// Prefix of every publish slot.
+/// Prefix of every root slot.
 pub(crate) const ROOT_DIR: &str = "root/";
 /// Prefix of every MANIFEST chunk.
 pub(crate) const MANIFEST_DIR: &str = "man/";
@@ -32,9 +34,9 @@ pub(crate) const WAL_DIR: &str = "wal/";
 pub(crate) const PIN_DIR: &str = "pin/";
 /// Prefix of the names of snapshots.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshot/";
-/// Prefix of the records that say below which root objects may have been deleted.
+/// Prefix of the horizons: records that say below which root objects may have been deleted.
 pub(crate) const HORIZON_DIR: &str = "gc/horizon/";
-/// Prefix of every list of keys to delete.
+/// Prefix of the tombs, which list keys to delete.
 pub(crate) const TOMB_DIR: &str = "tomb/";
 /// Prefix of every part of a file map.
 pub(crate) const MAP_DIR: &str = "map/";
@@ -53,8 +55,8 @@ pub(crate) fn root(epoch: u64, slot: u64) -> String {
     format!("root/{epoch:020}/{slot:020}")
 }
 
-/// A MANIFEST in the bucket: RocksDB's number, and which copy of it. When a MANIFEST has become many small objects it is
-/// put again as a few big ones, the next copy.
+/// A MANIFEST in the bucket: RocksDB's number of it, and the number of the copy. A MANIFEST that has become
+/// many small objects is uploaded again as a few big ones, under the next copy number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct ManifestCopy {
     pub(crate) number: u64,
@@ -82,7 +84,7 @@ pub(crate) fn wal_chunk(epoch: u64, chunk: u64) -> String {
     format!("wal/{epoch:020}/{chunk:020}")
 }
 
-/// Chunks `first..end` in one object.
+/// The name of the merged object with the chunks `first..end`.
 pub(crate) fn merged_chunks(epoch: u64, first: u64, end: u64) -> String {
     format!("wal/{epoch:020}/{first:020}-{end:020}")
 }
@@ -92,22 +94,24 @@ pub(crate) fn map_part(epoch: u64, part: u64) -> String {
     format!("map/{epoch:020}/{part:020}")
 }
 
-/// The record that says: what roots below `slot` of `epoch`, and roots of former epochs, need may be deleted.
+/// The name of a horizon: from its creation on, the collector may delete objects that only roots before root
+/// `slot` of `epoch` need.
 pub(crate) fn horizon(epoch: u64, slot: u64) -> String {
     format!("{HORIZON_DIR}{epoch:020}/{slot:020}")
 }
 
-/// Tomb number `number` of the owner `epoch`.
+/// The name of tomb `number`, which the owner of `epoch` writes.
 pub(crate) fn tomb(epoch: u64, number: u64) -> String {
     format!("tomb/{epoch:020}/{number:020}")
 }
 
-/// A protection of the snapshot whose name is the object `snapshot`, until a time in seconds since 1970.
+/// The name of a record that protects a snapshot until a time in seconds since 1970. `snapshot`: the key of
+/// the snapshot's name.
 pub(crate) fn protection(snapshot: &str, until_s: u64) -> String {
     format!("{snapshot}-until-{until_s:020}")
 }
 
-/// The snapshot's name and the time in `snapshot/<digits>-until-<seconds>`.
+/// Returns the key of the snapshot's name, and the time, in `snapshot/<digits>-until-<seconds>`.
 pub(crate) fn parse_protection(key: &str) -> Option<(&str, u64)> {
     let (snapshot, until_s) = key.split_once("-until-")?;
     Some((snapshot, number_of(until_s)?))
@@ -118,8 +122,8 @@ pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
     number_of(key.strip_prefix(EPOCH_DIR)?)
 }
 
-/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>`, `tomb/<E>/<n>` or `gc/horizon/<E>/<S>`; `dir` is [`ROOT_DIR`],
-/// [`WAL_DIR`], [`MAP_DIR`], [`TOMB_DIR`] or [`HORIZON_DIR`].
+/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>`, `tomb/<E>/<n>` or `gc/horizon/<E>/<S>`. `dir`
+/// is [`ROOT_DIR`], [`WAL_DIR`], [`MAP_DIR`], [`TOMB_DIR`] or [`HORIZON_DIR`].
 pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
     let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
     Some((number_of(epoch)?, number_of(slot)?))
@@ -132,7 +136,7 @@ pub(crate) fn parse_merged_chunks(key: &str) -> Option<(u64, u64, u64)> {
     Some((number_of(epoch)?, number_of(first)?, number_of(end)?))
 }
 
-/// What `man/<E>/<M>[-<copy>]/<offset>` names.
+/// Returns the epoch, the MANIFEST and the offset in `man/<E>/<M>[-<copy>]/<offset>`.
 pub(crate) fn parse_manifest_chunk(key: &str) -> Option<(u64, ManifestCopy, u64)> {
     let (epoch, rest) = key.strip_prefix(MANIFEST_DIR)?.split_once('/')?;
     let (manifest, offset) = rest.split_once('/')?;
@@ -144,14 +148,15 @@ pub(crate) fn parse_manifest_chunk(key: &str) -> Option<(u64, ManifestCopy, u64)
     Some((number_of(epoch)?, ManifestCopy { number: number_of(number)?, copy }, number_of(offset)?))
 }
 
-/// The epoch in `sst/<hh>/<E>-<anything>`; None for a name of another shape, which is then never deleted.
+/// The epoch in `sst/<hh>/<E>-<anything>`. None: the name has another form, so the collector never deletes
+/// the object.
 pub(crate) fn parse_file_epoch(key: &str) -> Option<u64> {
     let (_, name) = key.strip_prefix(FILE_DIR)?.split_once('/')?;
     let (epoch, _) = name.split_once('-')?;
     digits(epoch)
 }
 
-/// What a copy of another database's table file is called; `fingerprint` tells what it is a copy of.
+/// The last part of the name of a copied table file. `fingerprint` identifies the file that was copied.
 pub(crate) fn copied_name(fingerprint: &str) -> String {
     format!("c{fingerprint}")
 }
@@ -165,7 +170,7 @@ pub(crate) fn parse_copied_file(key: &str) -> Option<(u64, &str)> {
     Some((number_of(epoch)?, name)).filter(|_| is_copied)
 }
 
-/// Exactly twenty digits: a shorter or longer name is not one of ours.
+/// Reads exactly twenty digits. A shorter or longer number is not in a name of this protocol.
 fn number_of(text: &str) -> Option<u64> {
     if text.len() != 20 { None } else { digits(text) }
 }

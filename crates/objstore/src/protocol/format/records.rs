@@ -1,7 +1,7 @@
 //! The records of the bucket protocol and their bodies (byte tables: docs/internals/formats-bucket.md).
 //!
-//! Pure: bytes in, values out. A record that does not parse is an error that names what is wrong; the caller adds
-//! the object. Kinds are never reused.
+//! Nothing here sends a request. Bytes that are no valid record give an error that says what is wrong; the
+//! caller adds the name of the object. The number of a kind is never used again.
 
 use crate::protocol::format::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use crate::protocol::format::names::ManifestCopy;
@@ -23,26 +23,27 @@ const KIND_ALIVE: u16 = 7;
 const KIND_MARKER: u16 = 8;
 pub(crate) const KIND_MERGED_CHUNKS: u16 = 10;
 
-/// Field of a root's extension area: how far its commits go. Not required: a restore does not look at it.
+/// Field of a root's extension area: its newest commits. Not required, because a restore does not use it.
 const TAG_POSITION: u16 = 0x0001;
-/// Field of a root's extension area: the merged objects of its WAL. Required, because a reader that did not know it would
-/// look for chunks that are gone.
+/// Field of a root's extension area: the merged objects of its WAL. Required, because a reader that ignored
+/// it would look for chunks that have been deleted.
 const TAG_WAL_RUNS: u16 = 0x8001;
-/// Field of a root's extension area: its file map, which is in parts. Required: without it the map lacks files.
+/// Field of a root's extension area: its file map, if it is in parts. Required, because the map would lack
+/// files without it.
 const TAG_MAP_IN_PARTS: u16 = 0x8004;
 
-/// Fields of a marker's extension area: the nonces of the claim and of the root that its numbers name. Not required: an earlier
-/// version does not compare them.
+/// Fields of a marker's extension area: the nonces of the claim and of the root that the marker names. Not
+/// required, because earlier versions do not compare them.
 const TAG_CLAIM_NONCE: u16 = 0x0001;
 const TAG_ROOT_NONCE: u16 = 0x0002;
 
-/// Bytes kept of a server's name in a fence.
+/// How many bytes of a server's name a fence has room for.
 const FENCE_SERVER_BYTES: usize = 96;
-/// The size of every fence object: frame (32), epoch (8), name (1 + 96). Collectors look at an object of this size
-/// before deleting it, because a fence is for ever.
+/// The size of every fence object: frame (32), epoch (8), name (1 + 96). The collector keeps each root or
+/// chunk of a former epoch that has this size, because it may be a fence, and fences are never deleted.
 pub(crate) const FENCE_BYTES: u64 = 137;
 
-/// `epoch/<E>`: who claimed the epoch. Never deleted.
+/// `epoch/<E>`: which server claimed the epoch. Never deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EpochClaim {
     pub(crate) epoch: u64,
@@ -52,14 +53,14 @@ pub(crate) struct EpochClaim {
     pub(crate) home: Home,
 }
 
-/// The last slot of a closed epoch, in `root/` and in `wal/`.
+/// The record that closes an epoch. It is the last slot in `root/<E>/` and in `wal/<E>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fence {
     pub(crate) by_epoch: u64,
     pub(crate) by_server: String,
 }
 
-/// One published root: (epoch, slot), ordered as roots are.
+/// The name of a published root. Roots are ordered by epoch, then by slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RootId {
     pub(crate) epoch: u64,
@@ -72,43 +73,45 @@ pub(crate) struct ClaimRoot {
     pub(crate) epoch: u64,
     /// The last root ever published before E; None in a database that never published.
     pub(crate) base: Option<RootId>,
-    /// Chunks of `wal/<base.epoch>/` from here on do not exist for anybody.
+    /// The end of the WAL of the base: readers ignore chunks of `wal/<base.epoch>/` from this number on.
     pub(crate) wal_end: u64,
 }
 
-/// `root/<E>/<S>`, S > 0: the commit point of the bucket.
+/// `root/<E>/<S>`, S > 0: a published state. The creation of this record is the commit point of a publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) id: RootId,
-    /// RocksDB's MANIFEST, its published length and the checksum of that length.
+    /// RocksDB's MANIFEST, the length of it that this root has, and the checksum of that length.
     pub(crate) manifest: ManifestCopy,
     pub(crate) manifest_bytes: u64,
     pub(crate) manifest_crc32c: u32,
-    /// This root contains the MANIFEST edits that WAL bytes depend on, up to this DDL number (gate PUB-G8).
+    /// The root contains all MANIFEST edits up to this DDL number. A chunk of the WAL names the edit that it
+    /// needs (gate PUB-G8).
     pub(crate) ddl_seq: u64,
-    /// The smallest WAL number RocksDB still had when the root was taken.
+    /// The smallest number of a WAL that RocksDB still had when this state was taken.
     pub(crate) wal_min: u64,
     /// The first chunk of `wal/<E>/` a restore needs.
     pub(crate) wal_first_chunk: u64,
     /// A restore needs every chunk below this one (gate PUB-G2).
     pub(crate) wal_needed_end: u64,
-    /// For people only; nothing is decided by it.
+    /// For people only; no decision depends on it.
     pub(crate) published_ms: u64,
-    /// The slot of the root with the full file map that the changes of this root are based on; its own slot
+    /// The slot of the root with the full file map to which this root's changes apply; this root's own slot
     /// when its map is full. Only earlier versions wrote roots whose map is not full.
     pub(crate) map_slot: u64,
-    /// The number of files in the map after this root, as a check.
+    /// The number of files in the map after this root. A reader checks it.
     pub(crate) files_count: u64,
-    /// The map, unless it is small. Then the two lists that follow are empty.
+    /// The file map in parts; None: it is small and stands in `added`. With a map in parts, `added` and
+    /// `removed` are empty.
     pub(crate) map_in_parts: Option<MapInParts>,
-    /// All files when full, otherwise those new since the previous slot.
+    /// All files when the map is full; otherwise the files that are new since the previous slot.
     pub(crate) added: Vec<MapEntry>,
-    /// Files gone since the previous slot; empty when full.
+    /// The numbers of the files that are gone since the previous slot; empty when the map is full.
     pub(crate) removed: Vec<u64>,
-    /// The merged objects of the WAL, in ascending order. Chunks behind the last one are objects of their
-    /// own.
+    /// The merged objects of the WAL, in ascending order. The chunks behind the last of them are objects of
+    /// their own.
     pub(crate) wal_runs: Vec<WalRun>,
-    /// None in roots of earlier versions.
+    /// The newest commits that the root has. None in roots of earlier versions.
     pub(crate) position: Option<Position>,
 }
 
@@ -128,14 +131,14 @@ pub(crate) struct WalChunk {
     pub(crate) chunk: u64,
     pub(crate) log: u64,
     pub(crate) offset: u64,
-    /// The chunk is replayed only over a root whose `ddl_seq` is at least this (gate PUB-G8).
+    /// The DDL number: the chunk is replayed only over a root whose `ddl_seq` is at least this (gate PUB-G8).
     pub(crate) ddl_seq: u64,
     /// CRC-32C of the whole previous chunk object; 0 for the first of the epoch.
     pub(crate) previous_crc32c: u32,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// `hint/alive`: advisory.
+/// `hint/alive`: shows that the owner lives, or that it has closed the database. Advisory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Alive {
     pub(crate) epoch: u64,
@@ -144,13 +147,14 @@ pub(crate) struct Alive {
     pub(crate) closed: bool,
 }
 
-/// The local file `ATOLL`: whose data this directory holds.
+/// The local file `ATOLL`: to which database and epoch this directory belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) db_uuid: String,
     /// The epoch that last owned the directory.
     pub(crate) epoch: u64,
-    /// The root that was about to be published last; never behind what this directory published.
+    /// The root that was to be published last. It is written before that root is created, so it is never
+    /// older than the newest root that this directory published.
     pub(crate) root: RootId,
     /// The nonce of the claim of `epoch`; None in markers of earlier versions.
     pub(crate) claim_nonce: Option<Nonce>,
@@ -158,7 +162,7 @@ pub(crate) struct Marker {
     pub(crate) root_nonce: Option<Nonce>,
 }
 
-/// What stands in a slot of `root/<E>/`.
+/// The record in a slot of `root/<E>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "few live at once, and each is short-lived")]
 pub(crate) enum RootSlot {
@@ -167,7 +171,7 @@ pub(crate) enum RootSlot {
     Fence(Fence),
 }
 
-/// What stands in a slot of `wal/<E>/`.
+/// The record in a slot of `wal/<E>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WalSlot {
     Chunk(WalChunk),
@@ -185,7 +189,7 @@ impl EpochClaim {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut frame = open(bytes, KIND_EPOCH, "an epoch claim")?;
         let (epoch, server_id, claimed_ms) = (frame.u64()?, frame.string()?, frame.u64()?);
-        // Claims of the first versions end here.
+        // Claims of the first versions have no home.
         let home = if frame.is_at_end() { Home::default() } else { Home::read(&mut frame)? };
         frame.finish().map(|()| Self { epoch, server_id, claimed_ms, home })
     }
@@ -214,7 +218,7 @@ impl Fence {
     }
 }
 
-/// The longest prefix of `server` that fits a fence and ends at a character.
+/// The longest prefix of `server` that fits into a fence and does not cut a character.
 fn fence_name(server: &str) -> &str {
     let mut end = server.len().min(FENCE_SERVER_BYTES);
     while !server.is_char_boundary(end) {
@@ -256,7 +260,7 @@ impl Root {
         self.map_slot == self.id.slot
     }
 
-    /// The first chunk that is an object of its own.
+    /// The number of the first chunk that is an object of its own.
     pub(crate) fn wal_loose_first(&self) -> u64 {
         self.wal_runs.last().map_or(0, |run| run.end).max(self.wal_first_chunk)
     }
@@ -332,7 +336,7 @@ impl Root {
 }
 
 impl Root {
-    /// Whether the fields of the map fit each other.
+    /// Checks that the fields about the file map fit each other.
     fn check_map(&self) -> Result<(), &'static str> {
         let count = match &self.map_in_parts {
             Some(map) if !self.is_full() || !self.added.is_empty() || map.epoch != self.id.epoch => {

@@ -1,5 +1,7 @@
-//! Goal:   every record survives the way to bytes and back, and no damaged bytes are taken for a record.
-//! Method: seeded random records; then every truncation, every single flipped bit and every short tail of each.
+//! Goal:   every record is the same when it is written and read again, and damaged bytes are never taken for
+//!         a record.
+//! Method: seeded random records; then every truncation, every single flipped bit and every short tail of
+//!         each.
 
 use crate::crc::crc32c;
 use crate::files::Labels;
@@ -101,7 +103,8 @@ fn payload(random: &mut Random) -> Vec<u8> {
     (0..random.below(50)).map(|_| random.next() as u8).collect()
 }
 
-/// Bytes of every kind of record, each already checked to decode to itself, with its decoder.
+/// Returns an example of every kind of record as bytes, with the function that decodes it. Each was checked
+/// to decode to itself.
 type Decoder = fn(&[u8]) -> Result<(), FormatError>;
 fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
     let home = Home { boot: text(random), device: random.next(), inode: random.next() };
@@ -191,7 +194,7 @@ fn every_truncation_flip_and_tail_is_refused() {
     }
 }
 
-/// A body that lies about its lengths is refused even when its checksum is right.
+/// A record whose length fields are wrong is refused even when its checksum is right.
 #[test]
 fn lengths_that_lie_under_a_good_checksum_are_refused() {
     let mut random = Random::from_environment("lengths_that_lie_under_a_good_checksum_are_refused");
@@ -202,7 +205,8 @@ fn lengths_that_lie_under_a_good_checksum_are_refused() {
             let end = damaged.len() - 4;
             let crc = crc32c(&damaged[..end]);
             damaged[end..].copy_from_slice(&crc.to_le_bytes());
-            // Many of these are valid numbers; none may panic or allocate without bound.
+            // Many of these are valid numbers. The decoder must not panic or allocate without bound for any
+            // of them.
             let _ = decode(&damaged);
         }
     }
@@ -244,7 +248,7 @@ fn a_record_of_another_kind_is_refused_by_name() {
     assert!(error.to_string().contains("format 3"), "{error}");
 }
 
-/// `frame` with the checksum it should have.
+/// Returns `frame` with a correct checksum.
 fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
     let end = frame.len() - 4;
     let crc = crc32c(&frame[..end]);
@@ -252,7 +256,7 @@ fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What a root of the first format can say.
+/// Returns a root that has only fields of the first format.
 pub(in crate::protocol) fn root_of_format_1() -> Root {
     let key = "sst/ab/00000000000000000003-25.sst".to_owned();
     Root {
@@ -281,7 +285,7 @@ pub(in crate::protocol) fn root_of_format_1() -> Root {
     }
 }
 
-/// The record of `root` with its extension area, which is empty, replaced by `fields`.
+/// Returns the bytes of a root whose extension area has the given `fields`.
 fn root_with_fields(fields: &[(u16, &[u8])]) -> Vec<u8> {
     let mut bytes = root_of_format_1().encode(&NONCE);
     bytes.truncate(bytes.len() - 8);

@@ -1,7 +1,8 @@
-//! Create-only slots as the protocol uses them: read one, settle one, find the last one of an epoch.
+//! Functions for create-only slots: read a slot, create one until the outcome is known, find the last one of
+//! an epoch.
 //!
-//! SLOT-1: a slot is tried with the same bytes until its owner is known; an unclear answer is never taken for either
-//!         outcome.
+//! SLOT-1: the request that creates a slot is repeated with the same bytes until it is known who created the
+//!     slot. An unclear answer counts neither as success nor as failure.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::codec::Nonce;
@@ -12,12 +13,14 @@ use crate::requests::bucket::{Bucket, SlotOutcome};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// Longest wait between two tries of a slot whose outcome is unknown.
+/// The longest wait between two attempts to create a slot while the outcome is unknown.
 const SETTLE_DELAY_MAX: Duration = Duration::from_secs(2);
 
-/// Creates `key` with `bytes`, however long it takes; `failed` is called with each failure.
+/// Creates `key` with `bytes` and repeats the request until the outcome is known, however long it takes.
+/// Calls `failed` with each failure.
 ///
-/// Errors: only those that trying again cannot cure. Unavailability and refusals (keys rotate) are waited out.
+/// Errors: only those that a repetition cannot cure. An unavailable or full bucket and refused keys (keys
+/// rotate) are waited out.
 pub(crate) async fn settle(
     bucket: &Bucket,
     key: &str,
@@ -37,7 +40,7 @@ pub(crate) async fn settle(
     }
 }
 
-/// Whether waiting may cure the error.
+/// Whether the same request may succeed later.
 pub(crate) fn is_passing(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_) | StoreError::Refused(_) | StoreError::NoSpace(_))
 }
@@ -46,8 +49,8 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
 /// network that damages one reply in a hundred damages two replies in a row for some of them.
 const READS_MAX: u32 = 3;
 
-/// Reads `key` and decodes it; bytes that do not decode are read again, so that a reply damaged on the way is not taken for
-/// a damaged object.
+/// Reads `key` and decodes it. Bytes that cannot be decoded are read again, because the reply may have been
+/// damaged on its way from an intact object.
 ///
 /// Requests: one GET, up to [`READS_MAX`] when bytes were damaged.
 pub(crate) async fn read_record<T>(
@@ -58,7 +61,7 @@ pub(crate) async fn read_record<T>(
     read_checked(|| bucket.get(key), decode).await
 }
 
-/// As [`read_record`], for an object whose size is known: a big one is given the time that it takes.
+/// As [`read_record`], for an object whose size is known: the request of a big object gets more time.
 pub(crate) async fn read_sized_record<T>(
     bucket: &Bucket,
     key: &str,
@@ -86,7 +89,7 @@ pub(crate) async fn read_root_slot(bucket: &Bucket, id: RootId) -> Result<RootSl
     read_record(bucket, &key, |bytes| decode_root_slot(&key, bytes, id)).await
 }
 
-/// Reads a root slot's bytes and checks that they belong where they stand.
+/// Decodes the bytes of a root slot, and checks that the record belongs to this slot.
 pub(crate) fn decode_root_slot(key: &str, bytes: &[u8], id: RootId) -> Result<RootSlot> {
     let slot = RootSlot::decode(bytes).map_err(|e| damaged_object(key, &e))?;
     let stands = match &slot {
@@ -124,16 +127,17 @@ pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u
         .collect())
 }
 
-/// How often the slots of one epoch are listed, when what a listing shows is deleted before it is read.
+/// How often the slots of one epoch are listed. A living owner may delete the last listed root before it is
+/// read.
 const LISTINGS_MAX: u32 = 8;
 
-/// Reads the last slot of `root/<epoch>/`. Returns its number and record, or None without any slot. A living
-/// owner deletes old roots: when the slot is absent and a newer one is there now, that one is read.
+/// Reads the last slot of `root/<epoch>/`. Returns its number and record, or None when there is no slot. A
+/// living owner deletes old roots: when the slot is absent, the slots are listed again, and a newer one is
+/// read.
 ///
-/// `listed`: the last slot of an earlier listing.
-/// Errors: `NotFound` names a slot that is absent although none is newer; `Unavailable` after 8 listings, each out of date when
-/// it was read.
-/// Requests: a GET, and a LIST and a GET for each slot that was deleted meanwhile.
+/// `listed`: the last slot of an earlier listing. Errors: `NotFound` with the name of a slot that is absent
+/// although there is no newer one; `Unavailable` after 8 listings whose last slot was deleted before it was
+/// read. Requests: a GET, and a LIST and a GET for each slot that was deleted meanwhile.
 pub(crate) async fn read_last_slot(
     bucket: &Bucket,
     epoch: u64,
@@ -160,7 +164,8 @@ pub(crate) async fn read_last_slot(
     )))
 }
 
-/// The last record of `root/<epoch>/` that is no fence; None when there is none. A fence ends its epoch, so it is the last slot.
+/// Returns the last record of `root/<epoch>/` that is no fence. None: there is none. The last slot may be a
+/// fence; then the slots in front of it are read.
 ///
 /// Errors, requests: those of [`read_last_slot`], and a LIST; at a fence another LIST and a GET.
 pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
@@ -180,7 +185,7 @@ pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<Ro
     Ok(None)
 }
 
-/// The error that tells which server fenced which.
+/// The error for a fenced owner; it says which server took over.
 pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
     StoreError::Fenced(format!(
         "this server (epoch {epoch}) no longer owns the database in the bucket: epoch {} of server '{}' took it \

@@ -1,9 +1,10 @@
-//! The collector's task: gathers keys into tombs, waits for the grace time, deletes, and searches the bucket for strays.
+//! The collector's task: writes keys of unneeded objects into tombs, waits for the grace time, deletes the
+//! objects, and searches the bucket for strays, which are objects that nothing names.
 //!
-//! One task does all of it, one batch at a time. Requests: per batch of at most 1000 keys two PUTs, a GET, a
-//! LIST, a DELETE per key and two more DELETEs; for a pin that is new those that read its root; per search a
-//! LIST per 1000 objects and one per 1000 unfinished uploads, each of which costs a DELETE. An idle collector
-//! sends none.
+//! One task does all of this, one batch at a time. Requests: for a batch of at most 1000 keys two PUTs, a
+//! GET, a LIST, a DELETE per key and two more DELETEs; for a new pin those that read its root; for a search a
+//! LIST per 1000 objects, a LIST per 1000 unfinished uploads and a DELETE for each of these uploads. An idle
+//! collector sends no request.
 
 mod history;
 
@@ -30,17 +31,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
-/// Deletes in flight.
+/// How many DELETEs run at a time.
 const PARALLEL_DELETES: usize = 8;
-/// How often the bucket is searched after the last root of a busy time: the second search finds
-/// what landed late.
+/// How many searches follow the last root of a busy time. The second search finds uploads that ended after
+/// the first.
 const SEARCHES_PER_CHANGE: u32 = 2;
-/// A search rests longer when it has many pages: at most 60 LISTs per hour.
+/// The time between searches grows by this for each page of the listing, so that there are at most 60 LISTs
+/// per hour.
 const REST_PER_PAGE: Duration = Duration::from_secs(60);
 /// Objects per page of a listing.
 const PAGE_OBJECTS: usize = 1000;
 
-/// Runs until the database is closed or fenced; then writes down what it has not deleted.
+/// Runs until the database is closed or fenced. At a close, writes the keys that are still to be deleted into
+/// tombs.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut collector = Collector::new(shared.clone());
     while !shared.is_ending() {
@@ -55,7 +58,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         collector.rest_after(outcome);
     }
     if !shared.path.is_fenced() {
-        // What cannot be written down now is found by the next owner's search.
+        // If this fails, the next owner's search finds these objects.
         let _ = collector.bury().await;
     }
 }
@@ -65,22 +68,24 @@ struct Collector {
     tuning: GcTuning,
     tombs: Vec<Tomb>,
     tombs_written: u64,
-    /// When the keys of the inbox get their tomb.
+    /// When the keys of the inbox are written into a tomb.
     gather_until: Option<Instant>,
-    /// Nothing is done until then, because requests have failed or a pin holds everything.
+    /// The collector does nothing before this time, because requests have failed or a pin holds everything.
     not_before: Instant,
-    /// The length of the last rest after a failure; zero after a batch that was deleted.
+    /// The length of the last pause after a failure. Zero after a batch was deleted.
     rest: Duration,
     next_search: Instant,
-    /// Roots published by this process at the last search, and searches since that number changed.
+    /// How many roots this process had published at the last search, and how many searches were made since
+    /// that number changed.
     roots_seen: Option<u64>,
     searches: u32,
-    /// Makes the next search due: pins have been deleted, so objects may have become superfluous.
+    /// An extra search is due at this time, because pins were deleted and their objects may have become
+    /// unneeded.
     search_again_at: Option<Instant>,
     is_hold_told: bool,
-    /// The highest horizon that this process has made known.
+    /// The highest horizon that this process has created.
     horizon: Option<RootId>,
-    /// What pins hold, as of the last look.
+    /// The objects that pins hold, as of the last listing of pins.
     held: Held,
 }
 
@@ -105,7 +110,7 @@ impl Collector {
         }
     }
 
-    /// When there will be something to do; None: not before somebody wakes the collector.
+    /// When there will be something to do. None: only after another task wakes the collector.
     fn next_event(&mut self) -> Option<Instant> {
         let mut events: Vec<Instant> = self.history_event().into_iter().collect();
         if self.shared.inbox.has_keys() && self.has_room() {
@@ -154,8 +159,8 @@ impl Collector {
         Ok(())
     }
 
-    /// After a failure nothing is tried for a while, each time longer: so a bucket that refuses deletions
-    /// gets, after each rest, only the first few requests of one batch.
+    /// Makes a pause after a failure, each time a longer one. So a bucket that refuses deletions gets only
+    /// the first few requests of one batch after each pause.
     fn rest_after(&mut self, outcome: Result<()>) {
         let Err(error) = outcome else { return };
         if self.shared.is_ending() {
@@ -169,8 +174,8 @@ impl Collector {
         self.not_before = Instant::now() + self.rest;
     }
 
-    /// What is needed now; None while nothing may be judged: before the first root of this epoch, and before it is known
-    /// whether what former epochs left is superfluous (GC-6).
+    /// Returns what is needed now. None while this is not known: before the first root of this epoch, and
+    /// until it is known whether the objects of former epochs are superfluous (GC-6).
     fn judge(&self) -> Option<Needs> {
         let mut needs = self.shared.inbox.needs()?;
         let state = self.shared.state.lock();
@@ -187,7 +192,7 @@ impl Collector {
         self.tombs.iter().map(|tomb| tomb.keys.len()).sum::<usize>() < KEYS_MAX
     }
 
-    /// Writes tombs for the keys of the inbox.
+    /// Writes the keys of the inbox into tombs.
     async fn bury(&mut self) -> Result<()> {
         self.gather_until = None;
         let mut keys = self.shared.inbox.take_keys();
@@ -195,7 +200,7 @@ impl Collector {
         keys.dedup();
         for (index, batch) in keys.chunks(KEYS_PER_TOMB_MAX).enumerate() {
             let name = names::tomb(self.shared.epoch, self.tombs_written);
-            // A number is used once: an attempt of unknown outcome may have landed.
+            // A number is used once, because a failed attempt may have created the tomb with it.
             self.tombs_written += 1;
             if let Err(error) = tombs::write(&self.shared.bucket, &name, batch).await {
                 self.shared.inbox.propose(keys.drain(index * KEYS_PER_TOMB_MAX..));
@@ -206,14 +211,14 @@ impl Collector {
         Ok(())
     }
 
-    /// A tomb whose grace time begins now.
+    /// Returns a tomb whose grace time begins now.
     fn tomb(&self, name: String, keys: Vec<String>) -> Tomb {
         let horizon = RootId { epoch: self.shared.epoch, slot: self.shared.published_slot() };
         Tomb { name, keys, horizon, due: Instant::now() + self.tuning.grace }
     }
 
-    /// GC-4, GC-7: whether a batch may be deleted that no root from `horizon` on needs. Afterwards it is known what pins
-    /// hold. A fence ends this owner.
+    /// GC-4, GC-7: whether a batch may be deleted that roots from `horizon` on do not need. After true,
+    /// `held` is up to date. When this finds a fence, this owner stops writing.
     async fn may_delete(&mut self, horizon: RootId) -> Result<bool> {
         self.pin_waiting().await?;
         self.raise_horizon(horizon).await?;
@@ -228,7 +233,7 @@ impl Collector {
         Ok(true)
     }
 
-    /// Whether a newer owner has closed this epoch; then this one ends. Requests: a GET.
+    /// Whether a newer owner has fenced this epoch. If so, this owner stops writing. Requests: a GET.
     async fn is_fenced(&self) -> Result<bool> {
         let shared = &self.shared;
         let next = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
@@ -243,8 +248,8 @@ impl Collector {
         }
     }
 
-    /// Makes it known that what roots below `to` need may be gone from now on. Requests: a PUT, and a DELETE of the horizon
-    /// before; none when a horizon of this process is as high.
+    /// Creates the horizon `to`: from now on objects that only older roots need may be deleted. Requests: a
+    /// PUT, and a DELETE of the horizon before; none when this process has created one that is as high.
     async fn raise_horizon(&mut self, to: RootId) -> Result<()> {
         if self.horizon >= Some(to) || !self.tuning.raises_horizon {
             return Ok(());
@@ -252,8 +257,8 @@ impl Collector {
         let mut nonce = [0; 16];
         fill_random(&mut nonce)?;
         let bucket = &self.shared.bucket;
-        // Somebody else may have created this horizon before; that does not matter, because it says nothing
-        // but its name.
+        // Another server may have created this horizon already. That does no harm, because only the name of a
+        // horizon counts.
         bucket
             .create_slot(&names::horizon(to.epoch, to.slot), Bytes::copy_from_slice(&nonce), &nonce)
             .await?;
@@ -263,14 +268,15 @@ impl Collector {
         Ok(())
     }
 
-    /// Learns what the pins among `objects` hold, and takes those away that were given up. False: one of them holds everything.
+    /// Reads what the pins among `objects` hold, and deletes the pins that their holders have released.
+    /// False: a pin holds everything.
     async fn look_at_pins(&mut self, objects: &[ObjectInfo]) -> Result<bool> {
         let bucket = &self.shared.bucket;
         let listed = Listed::among(objects);
         self.held.update(bucket, &listed).await?;
         for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
             bucket.delete(key).await?;
-            // A search that is running still keeps what these pins held.
+            // A search that is running still keeps what these pins held, so another one must follow.
             self.search_again_at = Some(Instant::now() + self.tuning.grace);
         }
         let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
@@ -294,7 +300,7 @@ impl Collector {
         }
     }
 
-    /// Deletes what the tomb lists, but for what is needed again (GC-2), and then the tomb.
+    /// Deletes the objects that the tomb lists, except those that are needed again (GC-2), and then the tomb.
     async fn delete(&mut self, tomb: &mut Tomb) -> Result<()> {
         let Some(needs) = self.judge() else { return Ok(()) };
         let keys = self.unneeded(&needs, tomb.keys.iter().map(|key| (key.as_str(), None)));
@@ -304,7 +310,8 @@ impl Collector {
         self.shared.bucket.delete(&tomb.name).await
     }
 
-    /// Deletes `keys`. Errors: the first one; those that were in flight then may be deleted or not.
+    /// Deletes `keys`. Errors: the first one. Whether the DELETEs that were running at that time succeeded is
+    /// not known.
     async fn delete_keys(&self, keys: BTreeSet<String>) -> Result<()> {
         let bucket = &self.shared.bucket;
         let mut pace = interval(Duration::from_secs(1) / self.tuning.deletes_per_second.max(1));
@@ -328,7 +335,8 @@ impl Collector {
         Ok(())
     }
 
-    /// The keys of those `objects` (keys with their sizes) that neither this owner nor a pin needs.
+    /// Returns the keys of those `objects` (keys with their sizes) that this owner does not need and no pin
+    /// holds.
     fn unneeded<'a>(
         &self,
         needs: &Needs,
@@ -339,7 +347,7 @@ impl Collector {
         keys
     }
 
-    /// The keys of those `objects` that this owner does not need, whatever pins hold.
+    /// Returns the keys of those `objects` that this owner does not need. A pin may still hold them.
     fn superfluous<'a>(
         &self,
         needs: &Needs,
@@ -362,7 +370,7 @@ impl Collector {
         next.into_iter().chain(self.search_again_at).min()
     }
 
-    /// Searches the bucket for objects that nothing names, and for tombs that nobody works off.
+    /// Searches the bucket for strays, and for tombs that no running owner knows.
     async fn search(&mut self) -> Result<()> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let objects = self.shared.bucket.list("", None).await?;
@@ -375,8 +383,8 @@ impl Collector {
         self.abort_strays().await?;
         self.remove_staged().await?;
         self.delete_lower_horizons(&objects).await?;
-        // This is asked only now, after the listing: every listed object that somebody needs was registered
-        // with RocksDB's files, or named by a root, before it was uploaded.
+        // The needs are read after the listing. A listed object that is needed was registered as a file of
+        // RocksDB, or named by a root, before its upload. So it is among these needs.
         let Some(needs) = self.judge() else { return Ok(()) };
         let tombed: HashSet<&str> =
             self.tombs.iter().flat_map(|tomb| &tomb.keys).map(String::as_str).collect();
@@ -394,7 +402,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Deletes the horizons of former owners once there is a higher one.
+    /// Deletes the horizons that are lower than that of this process, for example those of former owners.
     async fn delete_lower_horizons(&self, objects: &[ObjectInfo]) -> Result<()> {
         let lower =
             |object: &&ObjectInfo| horizon_of(&object.key).is_some_and(|root| Some(root) < self.horizon);
@@ -404,7 +412,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Deletes the pieces of uploads that have failed.
+    /// Aborts the uploads in pieces that have failed, which deletes their pieces.
     async fn abort_given_up(&self) -> Result<()> {
         let bucket = &self.shared.bucket;
         while let Some(upload) = bucket.take_given_up() {
@@ -416,9 +424,9 @@ impl Collector {
         Ok(())
     }
 
-    /// Aborts unfinished uploads: those of former owners, and those of this server whose beginning succeeded though its answer was
-    /// lost. Their pieces are not objects yet, so no tombstone is written for them. The upload of a file that is still queued is
-    /// never aborted.
+    /// Aborts unfinished uploads: those of former owners, and those of this server whose first reply was
+    /// lost. Their pieces are not objects yet, so no tomb lists them. The upload of a file that is still
+    /// queued is never aborted.
     async fn abort_strays(&self) -> Result<()> {
         let bucket = &self.shared.bucket;
         let uploads = match bucket.unfinished_uploads().await {
@@ -432,7 +440,7 @@ impl Collector {
                 return Ok(());
             }
         };
-        // This is asked after the listing: each listed upload was begun for a file that was queued before.
+        // The queue is read after the listing of uploads: a file is queued before its upload begins.
         let uploading = self.shared.files.uploading();
         for upload in uploads {
             let is_ours =
@@ -444,8 +452,8 @@ impl Collector {
         Ok(())
     }
 
-    /// In a directory, removes what former owners have left half-written: no listing shows it. A former owner that still runs is fenced,
-    /// so nobody reads what it writes.
+    /// In a directory, removes half-written files of former owners, which no listing shows. A former owner
+    /// that still runs is fenced, so no server reads what it writes.
     async fn remove_staged(&self) -> Result<()> {
         let epoch = self.shared.epoch;
         let is_former = move |key: &str| epoch_of(key).is_some_and(|owner| owner < epoch);
@@ -458,7 +466,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Takes over the tombs of former owners, and own tombs that this server believed not to have written.
+    /// Takes over the tombs of former owners, and tombs of this server whose creation seemed to fail.
     async fn adopt_tombs(&mut self, objects: &[ObjectInfo]) -> Result<()> {
         let known: HashSet<String> = self.tombs.iter().map(|tomb| tomb.name.clone()).collect();
         for object in objects {
@@ -471,7 +479,8 @@ impl Collector {
                 Ok(Some(keys)) => self.tombs.push(self.tomb(object.key.clone(), keys)),
                 Ok(None) => {}
                 Err(error @ StoreError::Unavailable(_)) => return Err(error),
-                // A tomb that cannot be read prevents no deletion: this search finds what it lists.
+                // A tomb that cannot be read prevents no deletion, because this search finds the objects that
+                // it lists.
                 Err(error) => (self.shared.log)(Level::Warning, &error.to_string()),
             }
         }

@@ -1,7 +1,8 @@
-//! Goal:   the collector deletes what nothing needs, after the grace time and not before; keeps what is needed again; stops
-//!         for pins, for a fence and for a bucket that refuses; finds strays while the server runs.
-//! Method: a pretend database over a bucket in memory whose requests are counted or made to fail; objects are put beside
-//!         those of the protocol.
+//! Goal:   the collector deletes what nothing needs, after the grace time and not before. It keeps objects
+//!         that are needed again. It stops while a pin holds everything, after a fence, and when the bucket
+//!         refuses its requests. It finds strays while the server runs.
+//! Method: a simulated database (test_db.rs) over a bucket in memory whose requests are counted or made to
+//!         fail. The tests put objects beside those of the protocol.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -42,7 +43,7 @@ impl Fixture {
         model: Model,
         gc: GcTuning,
     ) -> Self {
-        // An idle owner learns of a successor from the collector only.
+        // With a long `alive_interval`, only the collector notices a successor while the owner is idle.
         let tuning = Tuning { gc, alive_interval: WAIT, ..quick() };
         let opened = open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, tuning).unwrap();
         let db = Db::open(opened, dir.path(), true);
@@ -51,7 +52,7 @@ impl Fixture {
         fixture
     }
 
-    /// Commits, flushes and publishes: the former table file becomes superfluous, and WAL with it.
+    /// Commits, flushes and publishes, which makes the former table file and some WAL superfluous.
     fn work(&mut self, rounds: u64) {
         for round in 0..rounds {
             self.db.commit(&mut self.model, 0b11, round, round);
@@ -80,7 +81,7 @@ impl Fixture {
         }
     }
 
-    /// Two table files are live; everything else below `sst/` waits to be deleted.
+    /// Returns how many files below `sst/` wait to be deleted: all but the two live table files.
     fn superfluous_files(&self) -> usize {
         self.keys(names::FILE_DIR).len() - 2
     }
@@ -212,8 +213,8 @@ fn a_bucket_that_refuses_deletions_gets_few_of_them_and_is_told() {
     while start.elapsed() < Duration::from_secs(1) {
         f.work(1);
     }
-    // One LIST looks for pins before each batch; the rests are 10 ms, 20 ms, 40 ms and so on. If the rests
-    // did not grow, there would be about a hundred batches.
+    // One LIST looks for pins before each batch. The pauses after failures are 10 ms, 20 ms, 40 ms and so on.
+    // If the pauses did not grow, there would be about a hundred batches.
     let (lists, deletes) = counts(&f);
     let batches_max = u64::from((start.elapsed().as_millis() as u64 / 10).ilog2()) + 10;
     assert!(lists - before.0 <= batches_max, "{} batches in {:?}", lists - before.0, start.elapsed());
@@ -242,7 +243,7 @@ fn pieces_of_uploads_that_nobody_goes_on_with_are_taken_away() {
     crash(f.db);
 }
 
-/// An upload that fails is aborted at the next occasion, without a search.
+/// An upload that fails is aborted at the collector's next turn, without a search.
 #[test]
 fn a_failed_upload_leaves_no_pieces() {
     let mut f = Fixture::new(quick_gc());

@@ -1,4 +1,4 @@
-//! What pins keep from the collector: exactly the objects from which their roots are restored.
+//! The objects that pins keep from the collector: exactly those that restores of their roots read.
 
 use super::held_history::{HeldHistory, roots_among};
 use crate::error::{Result, StoreError};
@@ -9,22 +9,24 @@ use crate::requests::bucket::{Bucket, ObjectInfo};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// The pins seen so far and what they need. A pin never changes, so each is read once.
+/// The pins seen so far and the objects that they need. A pin never changes, so each is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// The pins of snapshots and clones.
+    /// The pins outside of the history, for example those of snapshots and clones.
     pins: BTreeSet<String>,
     keys: HashSet<Arc<str>>,
-    /// Pins that hold everything, with the reason: those of `gc --pause`, and those that this version does not understand.
+    /// Pins that hold everything, with the reason: those of `gc --pause`, those that this version cannot
+    /// decode, and those whose root is damaged.
     of_all: BTreeMap<String, String>,
     pub(crate) history: HeldHistory,
 }
 
 impl Held {
-    /// Learns what the pins of a listing need.
+    /// Reads what the pins of a listing need.
     ///
-    /// Errors: of the bucket; what was known stays. Requests: for each pin that is new a GET, and those for its root and the names
-    /// of its MANIFEST; when a pin of a snapshot or a clone is gone, those for all others.
+    /// Errors: those of the bucket; the next call reads the pins that are missing. Requests: for each new pin
+    /// a GET, those of its root and a LIST of its MANIFEST; when a pin outside of the history is gone, the
+    /// same for all others outside of the history.
     pub(crate) async fn update(&mut self, bucket: &Bucket, listed: &Listed) -> Result<()> {
         let is_history = |key: &&String| pin::history_root_of(key).is_some();
         let others: BTreeSet<String> = listed.pins.iter().filter(|key| !is_history(key)).cloned().collect();
@@ -57,7 +59,7 @@ impl Held {
         }
     }
 
-    /// Returns a pin because of which nothing may be deleted, and the reason.
+    /// Returns a pin that forbids all deletions, and the reason.
     pub(crate) fn holds_all(&self) -> Option<(&str, &str)> {
         self.of_all.first_key_value().map(|(key, why)| (key.as_str(), why.as_str()))
     }
@@ -67,16 +69,17 @@ impl Held {
         self.is_pinned(key) || self.history.needs(key)
     }
 
-    /// Whether a snapshot or a clone needs the object `key`.
+    /// Whether a pin outside of the history needs the object `key`.
     pub(crate) fn is_pinned(&self, key: &str) -> bool {
         self.keys.contains(key)
     }
 }
 
-/// What the pin `key` needs. Nothing when the pin or its root is gone: the root of a pin that counts is never deleted, so the writer of
-/// this pin has seen the horizon and given up, or has died before it could (PIN-1).
+/// Returns the objects that the pin `key` needs. There are none when the pin or its root is gone: the root of
+/// a valid pin is never deleted, so the writer of this pin saw the horizon and deleted the pin, or died
+/// before it could (PIN-1).
 ///
-/// Errors: `Corruption` when it is no pin, or a part of its root is absent or damaged.
+/// Errors: `Corruption` when the object is no pin, or a part of its root is absent or damaged.
 pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Arc<str>>> {
     let load = async {
         let pin = pin::read(bucket, key).await?;
@@ -92,7 +95,7 @@ pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Ar
     }
 }
 
-/// What the pins among `objects` hold. Requests: those of [`Held::update`].
+/// Reads what the pins among `objects` hold. Requests: those of [`Held::update`].
 pub(crate) async fn held_among(bucket: &Bucket, objects: &[ObjectInfo]) -> Result<Held> {
     let mut held = Held::default();
     held.update(bucket, &Listed::among(objects)).await?;

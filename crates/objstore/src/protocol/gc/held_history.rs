@@ -1,8 +1,9 @@
-//! What the pins of the history keep from the collector: the objects of their roots, and all of the log behind the oldest root of
-//! each epoch.
+//! What the pins of the history keep from the collector: the objects of their roots, and in each epoch all of
+//! the log behind its oldest pinned root.
 //!
-//! Pins of the history are dropped in the order in which they were made. So an object is needed as long as the newest pin that needs it
-//! exists. Each object is remembered once, with that pin: a hundred pins take only the memory for the objects of all of them together.
+//! Pins of the history are dropped in the order in which they were made. So an object is needed as long as
+//! the newest pin that needs it exists. Each object is stored once, with that pin. So a hundred pins do not
+//! take a hundred times the memory of one.
 
 use crate::error::Result;
 use crate::protocol::format::image;
@@ -26,30 +27,31 @@ pub(crate) struct HeldHistory {
 /// One pin of the history.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HistoryPin {
-    /// When its root was published; 0: the root is gone, so the pin holds nothing.
+    /// When its root was published, in milliseconds since 1970. 0: the root is gone, so the pin holds
+    /// nothing.
     pub(crate) published_ms: u64,
-    /// The first chunk that is read as an object of its own; None without a root.
+    /// The first log chunk of its root that is an object of its own. None: the root is gone.
     wal_first: Option<u64>,
 }
 
 #[derive(Debug)]
 struct Object {
     bytes: u64,
-    /// The newest pin that needs it.
+    /// The root of the newest pin that needs the object.
     last: RootId,
 }
 
 impl HeldHistory {
-    /// Learns what the pins of the roots `listed` need.
+    /// Reads what the pins of the roots `listed` need.
     ///
-    /// Errors: of the bucket; `Corruption` when a part of a root is absent or damaged. Requests: for each pin that is new those for its
-    /// root, the names of its MANIFEST and those of the log behind it.
+    /// Errors: those of the bucket; `Corruption` when a part of a root is absent or damaged. Requests: for
+    /// each new pin those of its root, a LIST of its MANIFEST and those of the log behind it.
     pub(crate) async fn update(&mut self, bucket: &Bucket, listed: &BTreeSet<RootId>) -> Result<()> {
         while let Some((oldest, _)) = self.oldest().filter(|(oldest, _)| !listed.contains(oldest)) {
             self.forget(oldest);
         }
         if self.pins.keys().any(|root| !listed.contains(root)) {
-            // Somebody has deleted a pin that was not the oldest.
+            // A pin was deleted that was not the oldest, so all pins are read again.
             *self = Self::default();
         }
         let new: Vec<RootId> = listed.iter().copied().filter(|root| !self.pins.contains_key(root)).collect();
@@ -81,7 +83,8 @@ impl HeldHistory {
         Ok(())
     }
 
-    /// Learns the sizes of the chunks that came since the last time. Requests: a LIST per 1000 of them.
+    /// Reads the sizes of the log chunks that were uploaded since the last call. Requests: a LIST per 1000 of
+    /// them.
     async fn list_chunks(&mut self, bucket: &Bucket, epoch: u64) -> Result<()> {
         let Some(first) = self.first_chunk(epoch) else { return Ok(()) };
         let known = self.chunks.range((epoch, first)..=(epoch, u64::MAX)).next_back();
@@ -100,7 +103,7 @@ impl HeldHistory {
         self.pins.first_key_value().map(|(root, pin)| (*root, *pin))
     }
 
-    /// The pin behind the oldest.
+    /// The second oldest pin and its root.
     pub(crate) fn second(&self) -> Option<(RootId, HistoryPin)> {
         self.pins.iter().nth(1).map(|(root, pin)| (*root, *pin))
     }
@@ -110,8 +113,8 @@ impl HeldHistory {
         self.pins.last_key_value().map(|(root, _)| *root)
     }
 
-    /// Forgets the oldest pin, that of `root`, which is gone. Returns the objects that no other pin of the
-    /// history needs, with their sizes.
+    /// Forgets the oldest pin, that of `root`, which was deleted. Returns the objects that no other pin of
+    /// the history needs, with their sizes.
     pub(crate) fn forget(&mut self, root: RootId) -> Vec<(String, u64)> {
         self.pins.remove(&root);
         let mut freed = Vec::new();
@@ -131,7 +134,7 @@ impl HeldHistory {
         freed
     }
 
-    /// Whether a pin needs the object `key`.
+    /// Whether a pin of the history needs the object `key`.
     pub(crate) fn needs(&self, key: &str) -> bool {
         match names::parse_slot(names::WAL_DIR, key) {
             Some((epoch, chunk)) => self.first_chunk(epoch).is_some_and(|first| chunk >= first),
@@ -139,7 +142,8 @@ impl HeldHistory {
         }
     }
 
-    /// What the pins need, with the sizes, as far as these are known.
+    /// Returns the objects that the pins need, with their sizes. Log chunks newer than the last listing are
+    /// missing.
     pub(crate) fn objects(&self) -> impl Iterator<Item = (String, u64)> {
         let objects = self.objects.iter().map(|(key, object)| (key.as_ref().to_owned(), object.bytes));
         let chunks =
@@ -153,14 +157,14 @@ impl HeldHistory {
         self.objects.iter().filter(move |(key, _)| is_file(key)).map(|(key, object)| (key, object.bytes))
     }
 
-    /// The first chunk of `epoch` that a pin needs as an object of its own.
+    /// Returns the first log chunk of `epoch` that a pin needs as an object of its own.
     fn first_chunk(&self, epoch: u64) -> Option<u64> {
         let (from, to) = (RootId { epoch, slot: 0 }, RootId { epoch, slot: u64::MAX });
         self.pins.range(from..=to).filter_map(|(_, pin)| pin.wal_first).min()
     }
 }
 
-/// The roots of those pins among `keys` that belong to the history.
+/// Returns the roots of those pins among `keys` that belong to the history.
 pub(crate) fn roots_among<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<RootId> {
     keys.filter_map(|key| pin::history_root_of(key)).collect()
 }

@@ -1,5 +1,5 @@
-//! What each new root makes superfluous among the records of this epoch: WAL, old roots, replaced MANIFESTs, and parts of the
-//! file map.
+//! Determines which records of this epoch each new root makes superfluous: WAL, old roots, replaced
+//! MANIFESTs, and parts of the file map.
 
 use super::keep::Needs;
 use crate::protocol::format::names::{self, ManifestCopy};
@@ -7,32 +7,33 @@ use crate::protocol::format::records::Root;
 use crate::protocol::wal::wal_record::WalRun;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The roots of this epoch so far, as far as their objects are still there. Owned by the publisher.
+/// The roots of this epoch whose objects still exist. Owned by the publisher.
 pub(crate) struct RootHistory {
     epoch: u64,
     roots_kept: u64,
     wal_end: u64,
     /// The merged objects that the newest root names.
     runs: Vec<WalRun>,
-    /// The slots of the roots that are still there, and the parts of their file maps.
+    /// The slots of the roots that still exist, with the parts of their file maps.
     roots: VecDeque<(u64, Vec<u64>)>,
-    /// The parts of file maps that are still there, and the number behind the highest part that a root has
-    /// named.
+    /// The numbers of the parts of file maps that still exist, and one more than the highest number that a
+    /// root has named.
     parts: BTreeSet<u64>,
     parts_end: u64,
     manifest: Option<(ManifestCopy, Vec<u64>)>,
 }
 
 impl RootHistory {
-    /// The history before the first root of `epoch`. Besides the newest root, the `roots_kept` roots before
-    /// it are kept.
+    /// Returns the history before the first root of `epoch`. The newest root and the `roots_kept` roots
+    /// before it are kept.
     pub(crate) fn new(epoch: u64, roots_kept: u64) -> Self {
         let (runs, roots, parts) = Default::default();
         Self { epoch, roots_kept, wal_end: 0, runs, roots, parts, parts_end: 0, manifest: None }
     }
 
-    /// Notes that `root` is in the bucket. Its MANIFEST is stored at `offsets`; None: it is that of the root
-    /// before. Returns what the root needs, and the keys that it has made superfluous.
+    /// Notes that `root` is in the bucket. `offsets`: where the chunks of its MANIFEST begin; None: the
+    /// MANIFEST is that of the root before. Returns what the root needs, and the keys that it has made
+    /// superfluous.
     pub(crate) fn published(&mut self, root: &Root, offsets: Option<&[u64]>) -> (Needs, Vec<String>) {
         let mut keys = self.superfluous_wal(root);
         if let Some(offsets) = offsets {
@@ -63,7 +64,7 @@ impl RootHistory {
         stored.extend_from_slice(&offsets[stored.len().min(offsets.len())..]);
     }
 
-    /// Keeps the newest roots. Returns the oldest kept slot.
+    /// Drops all but the newest roots and adds their keys to `keys`. Returns the oldest kept slot.
     fn drop_roots(&mut self, root: &Root, keys: &mut Vec<String>) -> u64 {
         self.roots.push_back((root.id.slot, root.map_parts().collect()));
         let floor = root.id.slot.saturating_sub(self.roots_kept);
@@ -74,7 +75,8 @@ impl RootHistory {
         floor
     }
 
-    /// Keeps the parts that a kept root names. Numbers that no root ever named are given up, too: parts of a publish that failed.
+    /// Keeps the parts that a kept root names, and gives up all others. These include parts that no root ever
+    /// named, which a failed publish left.
     fn drop_parts(&mut self, root: &Root, keys: &mut Vec<String>) {
         let end = root.map_parts().map(|part| part + 1).max().unwrap_or(0);
         self.parts.extend(self.parts_end..end);

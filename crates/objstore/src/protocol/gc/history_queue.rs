@@ -1,23 +1,25 @@
-//! How much history is to be kept, and which roots are to be pinned for it.
+//! Decides how much history is kept, and which roots get a pin for it.
 //!
-//! A restore can bring back every commit from a pinned root and the log behind it, up to the next change of the MANIFEST that the log
-//! depends on (gate PUB-G8). So a root gets a pin when it is the first of a process and when it contains such a change. Other roots get a
-//! pin from time to time, so that a restore replays little of the log and the collector can delete old files.
+//! A restore can bring back every commit from a pinned root and the log behind it, up to the next MANIFEST
+//! edit on which the log depends (gate PUB-G8). So the first root of a process gets a pin, and each root that
+//! contains such an edit. Other roots get a pin from time to time, so that a restore replays little of the
+//! log and the collector can delete old files.
 
 use crate::protocol::format::records::{Root, RootId};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// A retention of an hour gives a pin each 28 s. So at most 28 s more are kept than were asked for, and at
-/// most 28 s of the log are replayed.
+/// With a retention of an hour there is a pin every 28 s. So at most 28 s more than asked for are kept, and a
+/// restore replays at most 28 s of the log.
 const PINS_PER_RETENTION: u32 = 128;
 
-/// What the server's settings ask for. Zero: no history.
+/// The history that the server's settings ask for. A retention of zero: no history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Every commit that is at most this old can be restored...
+    /// Every commit that is at most this old can be restored, within `bytes_max`.
     pub retention: Duration,
-    /// ...unless the history alone would keep more bytes than these.
+    /// The history alone keeps at most this many bytes. Above that, its oldest part is dropped before the
+    /// retention ends.
     pub bytes_max: u64,
 }
 
@@ -33,7 +35,7 @@ impl HistoryLimits {
     }
 }
 
-/// What the publisher and the collector agree about the history.
+/// The state that the publisher and the collector share about the history.
 #[derive(Debug, Default)]
 pub(crate) struct HistoryQueue {
     state: Mutex<State>,
@@ -44,9 +46,10 @@ struct State {
     limits: HistoryLimits,
     /// The newest root of this process.
     newest: Option<Offer>,
-    /// The last root that was to be pinned.
+    /// The last root that was queued for a pin.
     last: Option<Offer>,
-    /// The first root of a history that began while this process runs; pins before it are of a former history.
+    /// The first root of a history that began while this process runs. Pins of older roots are of a former
+    /// history.
     first: Option<RootId>,
     waiting: Vec<RootId>,
 }
@@ -63,7 +66,7 @@ impl HistoryQueue {
         self.state.lock().limits
     }
 
-    /// Sets the limits. If the history begins now, the newest root is its first root.
+    /// Sets the limits. If they begin a history, the newest root becomes its first root.
     pub(crate) fn set_limits(&self, limits: HistoryLimits) {
         let mut state = self.state.lock();
         state.limits = limits;
@@ -75,13 +78,15 @@ impl HistoryQueue {
         }
     }
 
-    /// Whether `root` belongs to a history that was ended, even if another history began at once.
+    /// Whether `root` belongs to a history that was ended. This is so even if another history began
+    /// immediately.
     pub(crate) fn is_of_former(&self, root: RootId) -> bool {
         let state = self.state.lock();
         !state.limits.is_on() || state.first.is_some_and(|first| root < first)
     }
 
-    /// Queues the base of this process for a pin: a restore needs it for the commits from there to the first root of this process.
+    /// Queues the base of this process, the root from which it started, for a pin. A restore needs this pin
+    /// for the commits between the base and the first root of this process.
     pub(crate) fn offer_base(&self, base: RootId) {
         let mut state = self.state.lock();
         if state.limits.is_on() {
@@ -89,8 +94,8 @@ impl HistoryQueue {
         }
     }
 
-    /// Notes that `root` is in the bucket. Returns whether it is to be pinned. `interval_min`: the shortest
-    /// time between two pins that are not necessary.
+    /// Notes that `root` is in the bucket. Returns whether it gets a pin. `interval_min`: the shortest time
+    /// between two pins that only serve to shorten restores.
     pub(crate) fn offer(&self, root: &Root, interval_min: Duration) -> bool {
         let mut state = self.state.lock();
         state.newest = Some(Offer { id: root.id, published_ms: root.published_ms, ddl_seq: root.ddl_seq });
@@ -101,8 +106,8 @@ impl HistoryQueue {
         state.limits.is_on() && is_due && state.pin_newest()
     }
 
-    /// Queues the newest root for a pin if it has none and was published before `cutoff_ms`: a restore can then bring back from that root
-    /// all moments that are still wanted.
+    /// Queues the newest root for a pin if it has none and was published before `cutoff_ms`. From that root a
+    /// restore can bring back all moments that the retention still covers, so the older pins can be dropped.
     pub(crate) fn pin_old_newest(&self, cutoff_ms: u64) {
         let mut state = self.state.lock();
         if state.unpinned().is_some_and(|newest| newest.published_ms <= cutoff_ms) {
@@ -110,7 +115,7 @@ impl HistoryQueue {
         }
     }
 
-    /// When the newest root was published, if it has no pin.
+    /// When the newest root was published, if it has no pin and does not wait for one.
     pub(crate) fn unpinned_ms(&self) -> Option<u64> {
         self.state.lock().unpinned().map(|newest| newest.published_ms)
     }
@@ -120,7 +125,7 @@ impl HistoryQueue {
         self.state.lock().waiting.first().copied()
     }
 
-    /// Takes `root` from the queue: it has its pin, or cannot have one.
+    /// Takes `root` from the queue, because it has its pin or cannot get one.
     pub(crate) fn done(&self, root: RootId) {
         self.state.lock().waiting.retain(|waiting| *waiting != root);
     }

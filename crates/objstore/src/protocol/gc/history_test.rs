@@ -1,5 +1,5 @@
-//! Goal:   a part of a file map is given up when no kept root names it, not earlier; a part that no root ever
-//!         named is given up, too.
+//! Goal:   a part of a file map is given up when no kept root names it any more, and not earlier. A part that
+//!         no root ever named is given up, too.
 //! Method: roots made by hand, each with the numbers of its parts.
 
 use super::super::keep::Use;
@@ -9,7 +9,8 @@ use crate::protocol::publish::map_record_test::root;
 
 const EPOCH: u64 = 1;
 
-/// Publishes root `slot` with `parts`. Returns what is needed then, and the parts that are given up.
+/// Publishes root `slot`, whose file map has `parts`. Returns what is needed then, and the parts that are
+/// given up.
 fn publish(history: &mut RootHistory, slot: u64, parts: &[u64]) -> (Needs, Vec<u64>) {
     let part = |part: &u64| PartRef { part: *part, first: *part, files: 1, bytes: 9, crc32c: 2 };
     let parts: Vec<PartRef> = parts.iter().map(part).collect();
@@ -33,11 +34,11 @@ fn a_part_is_kept_as_long_as_a_kept_root_names_it() {
     let mut history = RootHistory::new(EPOCH, 2);
     for (slot, named, expected, gone) in [
         (1, &[0, 1][..], &[0, 1][..], &[][..]),
-        // Part 2 was put for a root that never came.
+        // Part 2 was uploaded for a root that was never created.
         (2, &[0, 3], &[0, 1, 3], &[2]),
         (3, &[0, 3], &[0, 1, 3], &[]),
         (4, &[4], &[0, 3, 4], &[1]),
-        // The map is small again.
+        // From here on the map is so small that it stands in the root and has no parts.
         (5, &[], &[0, 3, 4], &[]),
         (6, &[], &[4], &[0, 3]),
         (7, &[], &[], &[4]),

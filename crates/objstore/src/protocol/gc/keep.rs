@@ -1,8 +1,9 @@
-//! The keep-set: which objects of the bucket are needed, seen from one root.
+//! The keep-set: decides which objects of the bucket are needed, from what the newest root names.
 //!
-//! Needed are: what a restore of the newest root reads; the roots kept behind it and the parts of their file maps;
-//! what is on its way to the next root (files of RocksDB, a MANIFEST, merged WAL, parts of the map); everything of later epochs; and the
-//! protocol's own records. A reader that works from an older root has the grace time.
+//! Needed are: the objects that a restore of the newest root reads; the older roots that are kept, and the
+//! parts of their file maps; objects that the next root will name (files of RocksDB, a MANIFEST, merged WAL,
+//! parts of the map); all objects of later epochs; and the protocol's own records. A reader that works from
+//! an older root has only the grace time.
 
 use crate::protocol::format::names::{self, ManifestCopy};
 use crate::protocol::format::records::{FENCE_BYTES, Root};
@@ -10,16 +11,17 @@ use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Prefixes whose objects have no numbers to check: hints, tombs, pins, snapshots, horizons.
+/// Prefixes whose objects are always needed here: hints, tombs, pins, snapshots, horizons. Other code deletes
+/// them.
 const PLAIN_DIRS: [&str; 5] = ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
 
-/// Whom an object serves.
+/// Whether an object is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     /// A restore or the protocol itself needs it, or an owner may still need it.
     Needed,
     Unneeded,
-    /// It has no name of the protocol: somebody else has put it there.
+    /// Its name is not of the protocol, so another program has put it there.
     Foreign,
 }
 
@@ -28,22 +30,23 @@ pub(crate) enum Use {
 pub(crate) struct Needs {
     epoch: u64,
     manifest: ManifestCopy,
-    /// The first chunk that is read as an object of its own.
+    /// The first log chunk that a restore reads as an object of its own.
     wal_loose_first: u64,
     /// Merged objects that the root names, or that a later root will name.
     runs: Vec<WalRun>,
     /// Roots below this slot are not kept.
     roots_floor: u64,
-    /// Parts of file maps that kept roots name. Parts from `parts_end` on may be on their way.
+    /// Parts of file maps that kept roots name. Parts from number `parts_end` on may have been uploaded for
+    /// the next root.
     parts: HashSet<u64>,
     parts_end: u64,
-    /// Whether what former epochs left may be deleted (GC-6).
+    /// Whether the objects that former epochs left may be deleted (GC-6).
     pub(crate) is_former_superfluous: bool,
 }
 
 impl Needs {
-    /// What `root` needs; roots below `roots_floor` are not kept. Nothing of former epochs is unneeded until
-    /// `is_former_superfluous` is set.
+    /// Returns what `root` needs; roots below `roots_floor` are not kept. All objects of former epochs count
+    /// as needed until `is_former_superfluous` is set.
     pub(crate) fn of_root(root: &Root, roots_floor: u64) -> Self {
         Self {
             epoch: root.id.epoch,
@@ -57,7 +60,7 @@ impl Needs {
         }
     }
 
-    /// A database without a root: all its records may be needed.
+    /// Returns the needs of a database without a root, in which every record may be needed.
     pub(crate) fn nothing() -> Self {
         Self::default()
     }
@@ -67,17 +70,19 @@ impl Needs {
         self.runs.extend(runs);
     }
 
-    /// Adds parts of the file map that kept roots name; no root names one from `end` on.
+    /// Adds parts of the file map that kept roots name. `end`: no root names a part with this number or a
+    /// higher one.
     pub(crate) fn add_parts(&mut self, parts: impl IntoIterator<Item = u64>, end: u64) {
         self.parts.extend(parts);
         self.parts_end = self.parts_end.max(end);
     }
 
-    /// Whom the object `key` of `size` bytes serves. `needs_file` decides about table files, but not about
-    /// those of former epochs while they may not be deleted.
+    /// Returns whether the object `key` of `size` bytes is needed. `needs_file` decides about table files.
+    /// While objects of former epochs may not be deleted, their table files are needed and `needs_file` is
+    /// not asked.
     ///
-    /// Without a size, an object that may be a fence is not recognized as one. So the size is left out only
-    /// for keys that were judged with their size before.
+    /// Without a size, a fence is not recognized as one. So callers leave the size out only for keys that
+    /// they judged with their size before.
     pub(crate) fn use_of(&self, key: &str, size: Option<u64>, needs_file: impl Fn(&str) -> bool) -> Use {
         let is_protocols = key == names::DB
             || names::parse_epoch(key).is_some()
@@ -96,8 +101,8 @@ impl Needs {
         if is_needed { Use::Needed } else { Use::Unneeded }
     }
 
-    /// Whether a record of this root's epoch is needed. MANIFESTs and their copies are numbered upwards, so one above the
-    /// root's is on its way.
+    /// Whether a record of this root's epoch is needed. MANIFESTs and their copies have ascending numbers, so
+    /// one above the root's is needed, because it was uploaded for the next root.
     fn needs_own(&self, record: &Record) -> bool {
         match *record {
             Record::File(_) => true,
@@ -112,12 +117,13 @@ impl Needs {
     }
 }
 
-/// The epoch in which the numbered object `key` was made; None for every other name.
+/// The epoch in the name of a table file, a root, or a piece of a MANIFEST, a WAL or a file map. None: `key`
+/// is any other name, also that of a claim, a tomb or a horizon.
 pub(crate) fn epoch_of(key: &str) -> Option<u64> {
     Record::parse(key).map(|record| record.epoch())
 }
 
-/// A numbered object.
+/// An object of which the epoch and the numbers in its name decide whether it is needed.
 enum Record {
     File(u64),
     Manifest(u64, ManifestCopy),
@@ -150,8 +156,8 @@ impl Record {
         }
     }
 
-    /// Whether a record of a former epoch is never deleted: slot 0 is a claim or a fence, and what has a
-    /// fence's size may be one.
+    /// Whether a record of a former epoch is never deleted. Slot 0 is a claim or a fence. A root or chunk
+    /// that has the size of a fence may be one.
     fn stays_for_ever(&self, size: Option<u64>) -> bool {
         let may_be_fence = size == Some(FENCE_BYTES);
         match *self {

@@ -1,5 +1,6 @@
-//! Goal:   the keep-set keeps what a restore, a reader of kept roots or the next root needs, and nothing else.
-//! Method: keys of every kind, of the root's epoch, of former and of later ones, judged one by one.
+//! Goal:   the keep-set keeps what a restore, a reader of kept roots or the next root needs, and nothing
+//!         else.
+//! Method: keys of every kind, from the root's epoch, former epochs and later ones, judged one by one.
 
 use super::*;
 

@@ -1,20 +1,23 @@
-//! Clones: another prefix of the same bucket, or another directory, whose database begins with a state of its parent and shares the
-//! parent's table files.
+//! Clones: a clone is a database in another prefix of the same bucket, or in another directory. It begins
+//! with a state of its parent and shares the parent's table files.
 //!
 //! ```text
-//! parent   create pin/clone-<uuid of the child> {R}, and see that it counts (pin.rs)       nothing of R goes from now on
-//! origins  the same in every database whose files R names, beside the pin of the parent there
-//! child    create epoch/1, root/1/0         one of two clones into one prefix gets no further
-//!          copy the MANIFEST and the log of R, write its file map, in which each file has its origin; create root/1/1
+//! parent   create pin/clone-<uuid of the child> {R}, check that it counts (pin.rs)   R's objects stay now
+//! origins  in every database whose files R names: create a pin beside the parent's pin there
+//! child    create epoch/1, root/1/0         of two clones into one prefix, one fails here
+//!          copy the MANIFEST and the log of R, write its file map with the origins of files; create root/1/1
 //!          create db.json                   the child exists
 //! ```
 //!
-//! CLONE-1: the pins of a child are in the bucket before its `db.json`, and are taken back only if nobody
-//!     tried to create `db.json`. So a process that finds a child finds its files. A program that dies before
-//!     it creates `db.json` leaves pins that hold too much (`atollctl snapshot list` shows them), and a
-//!     prefix that no server opens.
-//! CLONE-2: a child only reads outside of its prefix (origin.rs), except for records below `pin/` of its
-//!     origins.
+//! CLONE-1: the pins of a child exist before its `db.json`, and are deleted again only if nobody tried to
+//!     create `db.json`. So the files of every existing child are pinned. A program that dies before it
+//!     creates `db.json` leaves pins that hold too much (`atollctl snapshot list` shows them), and a prefix
+//!     that no server opens.
+//! CLONE-2: a child has a pin in every database whose files it reads. So a clone of a clone does not depend
+//!     on the clone between.
+//!
+//! Outside of its prefix a child only reads (origin.rs), except that it writes records below `pin/` of its
+//! origins.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -37,19 +40,19 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The first epoch of a child: it belongs to the program that makes the child.
+/// The first epoch of a child. The program that makes the child claims it.
 const EPOCH: u64 = 1;
 
 /// What to clone, and for whom.
 #[derive(Debug, Clone)]
 pub struct CloneRequest {
-    /// The state to begin with; None: what is in the bucket now.
+    /// The state that the clone begins with; None: the newest state in the bucket.
     pub past: Option<Past>,
     /// Where the child will be; shown to people who look at the parent.
     pub place: String,
-    /// The program that makes it, shown to people.
+    /// The program that makes the clone, shown to people.
     pub creator: String,
-    /// The child's prefix may hold what an unfinished clone has left: it is deleted. Requires: no other clone
+    /// Whether to delete the leftovers of an unfinished clone in the child's prefix. Requires: no other clone
     /// is being written there.
     pub discards_unfinished: bool,
 }
@@ -65,18 +68,20 @@ pub struct CloneStatus {
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub files: u64,
-    /// Bytes of table files, none of which was copied.
+    /// Bytes of table files, which the clone shares and did not copy.
     pub shared_bytes: u64,
     /// Bytes of the MANIFEST and the log, which were copied.
     pub copied_bytes: u64,
 }
 
 impl Inspector {
-    /// Makes the database in `child`, a prefix of the same bucket or a directory of the same machine, a clone of this one.
+    /// Makes a clone of this database in `child`, a prefix of the same bucket or a directory of the same
+    /// machine.
     ///
-    /// Errors: `Invalid` when `child` cannot be one, or holds objects; `NotFound` without a database, a root or the snapshot;
-    /// `Unavailable` when the outcome is not known: repeat it. Requests: those that read the root, its MANIFEST and its log, and
-    /// write them; a LIST per 1000 table files; some for each origin.
+    /// Errors: `Invalid` when `child` cannot be a clone, or holds objects; `NotFound` without a database, a
+    /// root or the snapshot; `Unavailable` when the outcome is not known: repeat the call. Requests: those
+    /// that read the root, its MANIFEST and its log, and write them; a LIST per 1000 table files; some for
+    /// each origin.
     pub async fn clone_to(&self, child: &Bucket, request: &CloneRequest) -> Result<CloneStatus> {
         let parent = self.identity().await?;
         refuse_nested(self.bucket(), child)?;
@@ -114,7 +119,7 @@ impl Inspector {
         Ok(CloneStatus { db_uuid, parent, commit_us, gtid_position, files, shared_bytes, copied_bytes })
     }
 
-    /// Pins the state to clone under the name `key`.
+    /// Pins the state that `request` names, under the key `key`. Returns that state.
     pub(in crate::protocol) async fn pin_for_clone(
         &self,
         key: &str,
@@ -127,7 +132,7 @@ impl Inspector {
         let Found { moment, pin } = self.find(past).await?;
         self.put_pin(key, &moment.pin(PinKind::Clone, &request.place, &request.creator)).await?;
         let Some(original) = pin else { return self.if_it_counts(moment).await };
-        // Rule PIN-3.
+        // Rule PIN-3: if the original pin still exists, the state was held all the time.
         match bucket.head(&original).await {
             Ok(_) => Ok(moment),
             Err(error) if error.is_not_found() => Err(StoreError::NotFound {
@@ -145,7 +150,7 @@ impl Inspector {
         self.if_it_counts(moment).await
     }
 
-    /// Returns `moment`, for which there is a pin, if that pin counts (PIN-1).
+    /// Returns `moment`, which has a pin already, if this pin counts (PIN-1).
     async fn if_it_counts(&self, moment: Moment) -> Result<Moment> {
         if self.is_above_horizon(moment.image.root.id).await? {
             return Ok(moment);
@@ -155,7 +160,8 @@ impl Inspector {
         ))
     }
 
-    /// Pins what the parent has pinned in other databases. Returns the origins of those databases.
+    /// Creates pins for the clone in the other databases whose files the parent reads. Returns the origins of
+    /// those databases.
     async fn pin_origins(
         &self,
         parent: &Identity,
@@ -176,7 +182,7 @@ impl Inspector {
             let (root, wal_end) = (found.root, found.wal_end);
             let pin = Pin { root, wal_end, ..moment.pin(PinKind::Clone, &request.place, &request.creator) };
             there.put_pin(&key, &pin).await?;
-            // Rule PIN-3.
+            // Rule PIN-3: if the parent's pin still exists, the files were held all the time.
             if !Listed::among(&there.bucket().list(names::PIN_DIR, None).await?).pins.contains(&original) {
                 return Err(StoreError::NotFound {
                     operation: "cloning",
@@ -187,11 +193,12 @@ impl Inspector {
         Ok(others)
     }
 
-    /// Tells the databases from which this one was cloned that it needs none of their objects any more. Their
-    /// owners delete its pins (PIN-4).
+    /// Releases the pins that this clone has in the databases of its origins, because it needs none of their
+    /// objects any more. Their owners delete the pins (PIN-4).
     ///
-    /// Errors: `Invalid` when this is no clone, or a file of theirs is in the newest root or in a snapshot. Requests: those of
-    /// [`Inspector::snapshots`], and a HEAD and a PUT per origin.
+    /// Errors: `Invalid` when this database is no clone, or when the newest root or a pinned root names a
+    /// file of another database. Requests: those of [`Inspector::snapshots`], and a HEAD and a PUT per
+    /// origin.
     pub async fn release_parents(&self) -> Result<Vec<String>> {
         let identity = self.identity().await?;
         let Some(parent) = identity.parent else {
@@ -215,7 +222,7 @@ impl Inspector {
                 there.create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await
             };
             match release.await {
-                // The pin is gone, or all of that database.
+                // The pin is gone, or the whole database that had it.
                 Err(error) if error.is_not_found() => {}
                 outcome => drop(outcome?),
             }
@@ -224,11 +231,11 @@ impl Inspector {
     }
 }
 
-/// The pins of a clone that is being made.
+/// The pins that were created for a clone, a copy or a mount.
 #[derive(Default)]
 pub(in crate::protocol) struct Pins {
     put: Vec<(Bucket, String)>,
-    /// The child may exist, so its pins stay.
+    /// True when the child exists or possibly exists. Then its pins must stay.
     may_have_holder: bool,
 }
 
@@ -237,7 +244,7 @@ impl Pins {
         self.put.push((bucket.clone(), key.to_owned()));
     }
 
-    /// Deletes the pins. A pin that cannot be deleted holds too much; `atollctl snapshot list` shows it.
+    /// Deletes the pins. A pin whose DELETE fails holds too much; `atollctl snapshot list` shows it.
     pub(in crate::protocol) async fn take_back(&self) {
         for (bucket, key) in &self.put {
             let _ = bucket.delete(key).await;
@@ -245,7 +252,8 @@ impl Pins {
     }
 }
 
-/// Refuses a child within or around its parent: a listing of one database must not show objects of the other.
+/// Refuses a child whose prefix lies within that of its parent or around it: a listing of one database must
+/// not show objects of the other.
 pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Result<()> {
     let (one, other) = (format!("{}/", parent.origin()), format!("{}/", child.origin()));
     let is_nested = one == "/" || other == "/" || one.starts_with(&other) || other.starts_with(&one);
@@ -259,8 +267,8 @@ pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Res
     )))
 }
 
-/// Makes sure that the prefix of the child is empty; if asked to, deletes what an unfinished clone has left.
-/// Errors: `Invalid` when the prefix is not empty.
+/// Makes sure that the prefix of the child is empty. If `discards_unfinished`, deletes the leftovers of an
+/// unfinished clone. Errors: `Invalid` when the prefix is not empty.
 async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     let objects = child.list("", None).await?;
     let Some(first) = objects.first() else { return Ok(()) };
@@ -281,7 +289,8 @@ async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     Err(StoreError::Invalid(format!("the prefix of the clone in {} holds {what}", child.place())))
 }
 
-/// The files of `image`, a root of `own`, as another database reads them: each key with its origin.
+/// Returns the files of `image`, a root of the database `own`, with the keys that another database uses: each
+/// key names its origin.
 pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u64, FileRecord> {
     let foreign = |file: &FileRecord| match origin::is_foreign(&file.key) {
         true => file.clone(),
@@ -290,7 +299,8 @@ pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u
     image.files.iter().map(|(number, file)| (*number, foreign(file))).collect()
 }
 
-/// Checks that every file is where its origin says. Requests: a LIST per 1000 files.
+/// Checks that every file exists in the database that its origin names, with the right size. Requests: a LIST
+/// per 1000 files.
 pub(in crate::protocol) async fn check_files(
     bucket: &Bucket,
     files: impl Iterator<Item = &FileRecord> + Clone,
@@ -310,7 +320,7 @@ pub(in crate::protocol) async fn check_files(
     }
 }
 
-/// Makes everything of the child but its identity. Returns the bytes that were copied.
+/// Writes all objects of the child except its identity `db.json`. Returns how many bytes it copied.
 async fn write_state(
     parent: &Bucket,
     child: &Bucket,

@@ -1,6 +1,8 @@
-//! Goal:   a clone begins with a state of its parent and goes its own way: whatever the parent deletes, its files stay; whatever the
-//!         clone does, nothing of the parent is touched; no fault of the network leaves a clone that lacks something (CLONE-1, CLONE-2).
-//! Method: pretend databases in several prefixes of one bucket in memory, whose requests are hurt one by one.
+//! Goal:   a clone begins with a state of its parent and then changes independently. Whatever the parent
+//!         deletes, the clone's files stay. Whatever the clone does, it changes no object of the parent. No
+//!         fault of the network leaves an incomplete clone (CLONE-1).
+//! Method: simulated databases (test_db.rs) in several prefixes of one bucket in memory, where one request
+//!         after the other is made to fail.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -78,7 +80,8 @@ fn a_clone_keeps_its_state_while_both_go_on() {
     crash(f.db);
 }
 
-/// Each clone has its own pin in the database where the files are.
+/// Each clone has its own pin in the database that has the files, so a clone of a clone keeps them when the
+/// pin of the clone between is dropped.
 #[test]
 fn a_clone_of_a_clone_outlives_the_one_between() {
     let mut f = Fixture::new();
@@ -172,8 +175,8 @@ fn a_clone_goes_only_where_nothing_is() {
     crash(f.db);
 }
 
-/// CLONE-1, at every request of the clone (windows 20 and 22): a process that finds a clone finds
-/// all of it, also after the parent has gone on.
+/// CLONE-1, at every request of the clone (windows 20 and 22 of docs/internals/windows.md): if the clone
+/// exists, it is complete, even after the parent has published further roots.
 #[test]
 fn a_clone_is_whole_or_cannot_be_opened_whatever_request_is_hurt() {
     let mut f = Fixture::new();

@@ -1,4 +1,4 @@
-//! The history as `atollctl snapshot list` shows it: one row for all of its pins.
+//! The history as `atollctl snapshot list` shows it: one row for all of its pins together.
 
 use crate::error::Result;
 use crate::protocol::format::image::Image;
@@ -10,7 +10,7 @@ use crate::protocol::inspection::inspect::Inspector;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The history from outside.
+/// The row of the history, and its files.
 pub(in crate::protocol) struct HistoryStatus {
     pub(in crate::protocol) status: SnapshotStatus,
     /// The table files of all its roots.
@@ -18,9 +18,11 @@ pub(in crate::protocol) struct HistoryStatus {
 }
 
 impl Inspector {
-    /// Returns the history that the pins of `listed` keep; None when no pin keeps one. `newest`: the newest root.
+    /// Makes the row of the history that the pins of `listed` keep. None: there is no pin of the history.
+    /// `newest`: the newest root.
     ///
-    /// Requests: for each pin those that read its root, the LISTs of the pieces of its MANIFEST, and the LISTs of its log's chunks.
+    /// Requests: for each pin those that read its root, the LISTs of the pieces of its MANIFEST, and the
+    /// LISTs of its log's chunks.
     pub(in crate::protocol) async fn history_status(
         &self,
         listed: &Listed,
@@ -30,7 +32,7 @@ impl Inspector {
         let Some(oldest) = roots.next() else { return Ok(None) };
         let key = pin::history_key(oldest);
         let pin = match pin::read(self.bucket(), &key).await {
-            Err(error) if error.is_not_found() => return Ok(None), // It has expired since the listing.
+            Err(error) if error.is_not_found() => return Ok(None), // The pin has expired since the listing.
             read => read?,
         };
         let mut held = Held::default();

@@ -1,7 +1,8 @@
-//! Goal:   with a history every commit's moment can be restored, beside compactions, changes of definitions
-//!         and the collector; what only the history keeps goes with it; a moment that cannot be restored is
-//!         refused with a reason.
-//! Method: the pretend database with groups of commits in its log, which are noted; random moments are cloned, and the clones' logs read.
+//! Goal:   with a history, the moment of every commit can be restored, while compactions, changes of
+//!         definitions and the collector go on. Objects that only the history keeps are deleted with it. A
+//!         moment that cannot be restored is refused with a reason.
+//! Method: the simulated database (test_db.rs) writes groups of commits into its log and notes them. Random
+//!         moments are cloned, and the clones' logs are read.
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::{Result, StoreError};
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 
 const HOUR: HistoryLimits = HistoryLimits { retention: Duration::from_secs(3600), bytes_max: u64::MAX };
 
-/// A database with a history, and the commits in it: commit n was at `base_us` + n.
+/// A database with a history. Its commit number n was made at `base_us` + n microseconds.
 struct Ledger {
     f: Fixture,
     base_us: u64,
@@ -44,7 +45,7 @@ impl Ledger {
         db.delete_obsolete_wals();
     }
 
-    /// Flushes what is in memory, and then commits some groups, which stay in the log.
+    /// Flushes what is in memory, and then makes some groups of commits, which stay in the log.
     fn work(&mut self, random: &mut Random) {
         self.flush();
         let db = &mut self.f.db;
@@ -70,7 +71,7 @@ impl Ledger {
         Ok((child, status))
     }
 
-    /// A clone that must be the state behind commit `last`.
+    /// Clones the state `past`, and checks that the clone has exactly the commits up to number `last`.
     fn expect_state(&mut self, past: &Past, last: u64) {
         let (child, status) = self.clone_at(past.clone()).unwrap();
         assert_eq!(status.commit_us, Some(self.base_us + last), "{past:?}");
@@ -134,7 +135,7 @@ fn the_history_of_a_former_server_stays() {
     let mut ledger = Ledger::new(HOUR);
     (0..5).for_each(|_| ledger.work(&mut random));
     let former = ledger.commits;
-    // The pretend database cannot replay groups.
+    // The simulated database cannot replay groups of commits, so they are flushed first.
     ledger.flush();
     ledger.f.db.store.close(WAIT).unwrap();
     let config = StoreConfig { history: HOUR, ..config(ledger.f.dir.path(), "owner:2", Durability::Sync) };
@@ -264,7 +265,7 @@ fn a_rewind_to_a_moment_leaves_the_history_before_it_to_be_had() {
         assert!(block(ledger.f.inspector().verify(true, |_, _| {})).unwrap().problems.is_empty());
     };
     back_to(&ledger, 3, "a");
-    // This moment is in the history that the first rewind has left behind.
+    // This moment is in the history that the first rewind left behind.
     let all = ledger.commits;
     back_to(&ledger, all - 1, "b");
     back_to(&ledger, 2, "c");

@@ -1,4 +1,4 @@
-//! Snapshots whose objects the store itself keeps until a date: the object lock of S3.
+//! Locks the objects of snapshots in the bucket until a date, with the object lock of S3.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::copies::adopt::Progress;
@@ -12,7 +12,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// PUTs in flight: as many as GETs of small objects elsewhere.
+/// How many PUTs run at a time: as many as GETs of small objects elsewhere.
 const PARALLEL_LOCKS: usize = 32;
 
 impl Inspector {
@@ -21,13 +21,14 @@ impl Inspector {
         self.bucket().has_object_lock().await
     }
 
-    /// Lets the store lock every object that a clone of the snapshot `name` reads, and the objects that
-    /// protect the snapshot, until `until_s` in seconds since 1970. Returns how many objects these are;
-    /// `progress` is told how many of how many are locked. After an error, the caller repeats the call, which
-    /// locks all of them again.
+    /// Locks every object that a clone of the snapshot `name` reads, and the objects that protect the
+    /// snapshot, until `until_s` in seconds since 1970. Returns how many objects these are. Calls `progress`
+    /// with how many are locked and how many are to be locked. After an error the caller may repeat the call,
+    /// which locks all of them again.
     ///
-    /// Requires: the snapshot is protected until then, so that no program of Atoll deletes these objects. Errors: `NotFound`
-    /// without the snapshot; `Refused` without the right `s3:PutObjectRetention`. Requests: those that read the root, and a PUT per object.
+    /// Requires: the snapshot is protected until then, so that no program of Atoll deletes these objects.
+    /// Errors: `NotFound` without the snapshot; `Refused` without the right `s3:PutObjectRetention`.
+    /// Requests: those that read the root, and a PUT per object.
     pub async fn lock_snapshot(
         &self,
         name: &str,
@@ -40,7 +41,8 @@ impl Inspector {
         if keys.is_empty() {
             return Err(StoreError::NotFound { operation: "locking", object: format!("snapshot '{name}'") });
         }
-        // To make a clone of a clone, the pins that this one has in its parents are needed.
+        // A clone of this database needs the pins that this database has in its parents (PIN-3), so these are
+        // locked as well.
         let origins = keys.iter().filter_map(|key| origin::split(key).0.map(str::to_owned));
         let parents: BTreeSet<String> = origins.collect();
         let own_pin = pin::clone_key(&self.identity().await?.db_uuid);

@@ -1,8 +1,8 @@
 //! Finds where a log must end so that a restore brings back only the commits up to one moment.
 //!
-//! RocksDB writes a group of commits as one record. So the record that contains the first unwanted commit is written anew, with only the
-//! commits in front of that one. Everything in front of that record is kept, including what belongs to no commit: the prepared part of an
-//! XA transaction.
+//! RocksDB writes a group of commits as one record. So the record that contains the first unwanted commit is
+//! written anew, with only the commits in front of that one. Everything in front of that record is kept, also
+//! parts of the log that belong to no commit yet, such as a prepared XA transaction.
 
 use crate::error::Result;
 use crate::protocol::format::records::WalChunk;
@@ -11,29 +11,30 @@ use crate::protocol::wal::position::{NotedCommit, Tracker};
 use crate::protocol::wal::replay::{WalReader, encode_record};
 use std::ops::ControlFlow;
 
-/// Where a record says how many changes it has: behind the sequence number of its first change.
+/// Where a record has the number of its changes: behind the sequence number of the first change.
 const COUNT_AT: usize = 8;
 
-/// The last commit that is wanted.
+/// The last commit that the cut log is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
     /// The commit in front of the first one that is later than this time, in microseconds since 1970.
     ///
-    /// Every commit that was acknowledged before this time is kept, because the time of a commit is taken before the commit is written.
+    /// Every commit that was acknowledged before this time is kept, because the time of a commit is taken
+    /// before the commit is written.
     Time(u64),
     /// The commit with this GTID.
     Gtid(crate::protocol::wal::marks::Gtid),
 }
 
-/// The end of a log.
+/// Where a log is cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The chunk in which the first record that is not kept whole begins.
+    /// The chunk with the beginning of the first record that is not kept whole.
     pub(crate) chunk: u64,
     /// The WAL of that record, and the record's offset in it: everything in front of the record is kept.
     pub(crate) log: u64,
     pub(crate) offset: u64,
-    /// What is written in its place; empty: nothing.
+    /// The shortened record that takes its place; empty: nothing takes its place.
     last: Vec<u8>,
 }
 
@@ -53,17 +54,17 @@ impl Cut {
     }
 }
 
-/// Reads a log until the end that is wanted.
+/// Reads a log up to the place where it is to be cut.
 pub(crate) struct Cutter {
     until: Until,
     wal: WalReader,
     record: Record,
-    /// Everything kept so far.
+    /// The position of all commits kept so far.
     pub(crate) commits: Tracker,
     /// The last commit that is kept, and the first that is not.
     pub(crate) last: Option<Commit>,
     pub(crate) next: Option<Commit>,
-    /// The largest DDL number of what is kept.
+    /// The largest DDL number of the kept part of the log.
     pub(crate) ddl_seq: u64,
     pub(crate) cut: Option<Cut>,
 }
@@ -74,18 +75,19 @@ struct Record {
     bytes: Vec<u8>,
     chunk: u64,
     offset: u64,
-    /// The largest DDL number of what is in front of the record.
+    /// The largest DDL number of the log in front of the record.
     ddl_before: u64,
 }
 
 impl Cutter {
-    /// `commits`: the commits that the log does not have to repeat, because the table files have them.
+    /// `commits`: the position of the commits that the table files have, so that the log need not contain
+    /// them.
     pub(crate) fn new(until: Until, commits: Tracker) -> Self {
         let (wal, record) = Default::default();
         Self { until, wal, record, commits, last: None, next: None, ddl_seq: 0, cut: None }
     }
 
-    /// Takes the next chunk. Break: the end is found.
+    /// Reads the next chunk. Break: the place of the cut is found.
     pub(crate) fn read(&mut self, chunk: &WalChunk) -> Result<ControlFlow<()>> {
         let mut records = Vec::new();
         let (record, before) = (&mut self.record, self.ddl_seq);
@@ -114,8 +116,9 @@ impl Cutter {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Takes the commits of one record. None: the log goes on behind it. Some: the log ends in this record, behind the returned commit, or
-    /// in front of the whole record if there is no commit.
+    /// Reads the commits of one record. None: the record is kept whole, and the log goes on. Some: the log
+    /// ends in this record, behind the returned commit, or in front of the whole record if no commit is
+    /// returned.
     fn take(&mut self, commits: &[Commit]) -> Option<Option<Commit>> {
         let mut kept = None;
         for commit in commits {
@@ -134,7 +137,7 @@ impl Cutter {
     }
 }
 
-/// The record up to the end of `commit`.
+/// Returns the record up to the end of `commit`, with the right number of changes.
 fn shortened(record: &[u8], commit: &Commit) -> Vec<u8> {
     let mut kept = record[..commit.end].to_vec();
     kept[COUNT_AT..COUNT_AT + 4].copy_from_slice(&commit.changes.to_le_bytes());

@@ -1,5 +1,5 @@
-//! Goal:   a log that is cut at a moment has exactly the commits up to it, also of a group that one record holds, and what is prepared
-//!         by then.
+//! Goal:   a log that is cut at a moment has exactly the commits up to the moment, also when one record holds
+//!         a group of commits, and the XA transactions that are prepared by then.
 //! Method: logs written as RocksDB does, in chunks of any size; the cut log is read again.
 
 use super::*;
@@ -24,7 +24,8 @@ fn record(sequence: u64, count: u32, items: &[&[u8]]) -> Vec<u8> {
     [&sequence.to_le_bytes()[..], &count.to_le_bytes(), &items.concat()].concat()
 }
 
-/// Commits at 10; 20, 21, 22 in one record; an XA transaction prepared; 30; 40 with a row larger than a block.
+/// Returns a log with commits at 10; at 20, 21 and 22 in one record; an XA transaction that is prepared, and
+/// committed at 30; 31 in the record of that commit; 40 with a row larger than a block.
 fn log() -> Vec<u8> {
     let large = [&b"\x01\x03key\x90\xa1\x0f"[..], &vec![b'x'; 250_000]].concat();
     let mut log = Vec::new();
@@ -40,7 +41,8 @@ fn log() -> Vec<u8> {
     log
 }
 
-/// The log up to `until`, read in chunks of `step` bytes.
+/// Cuts the log at `until`, reading it in chunks of `step` bytes. Returns the cutter and the bytes that are
+/// kept.
 fn cut(until: Until, step: usize) -> (Cutter, Vec<u8>) {
     let (log, mut kept) = (log(), Vec::new());
     let mut cutter = Cutter::new(until, Tracker::default());
@@ -62,7 +64,7 @@ fn cut(until: Until, step: usize) -> (Cutter, Vec<u8>) {
     (cutter, kept)
 }
 
-/// The times of the commits in `log`, whose records must be whole.
+/// Returns the times of the commits in `log`, whose records must be complete.
 fn times(log: &[u8]) -> Vec<u64> {
     CommitReader::new().read(LOG, log).unwrap().iter().map(|commit| commit.time_us).collect()
 }
@@ -111,7 +113,8 @@ fn a_shortened_record_says_how_many_changes_it_has() {
 
 #[test]
 fn what_is_left_out_does_not_count_for_the_ddl_number() {
-    // In chunks of 50 bytes: two chunks have the same DDL number, so the group of 20 to 22 has more than one.
+    // The chunks have 50 bytes, and two chunks have the same DDL number. So the record of the group 20 to 22
+    // has more than one.
     let (whole, _) = cut(Until::Time(40), 50);
     let (start, _) = cut(Until::Time(5), 50);
     assert_eq!(start.ddl_seq, 0, "nothing is kept");

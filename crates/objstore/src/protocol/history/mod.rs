@@ -1,4 +1,5 @@
-//! States that are not the newest: snapshots, moments, clones, and the way back.
+//! States of a database that are not the newest: snapshots, moments of the history, clones, mounts, and
+//! rewinds to such a state.
 
 pub(in crate::protocol) mod clone;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Snapshots of an open database, made and dropped by its own server for a statement; and the names that it writes down.
+//! Statements of the server about its own open database: create, drop and show snapshots, and write the hint
+//! with the names of tables.
 
 use crate::error::Result;
 use crate::protocol::history::snapshot::SnapshotStatus;
@@ -8,10 +9,11 @@ use crate::protocol::store::Store;
 use bytes::Bytes;
 
 impl Store {
-    /// Makes the snapshot `name` of what is in the bucket now: call [`Store::publish`] first for what is local.
+    /// Makes the snapshot `name` of the newest state in the bucket. The caller calls [`Store::publish`]
+    /// before, to include local changes.
     ///
-    /// Errors: as [`Inspector::create_snapshot`]; `Fenced`; `Interrupted` when the statement was killed: then a pin of kind
-    /// `unfinished` may be left.
+    /// Errors: as [`Inspector::create_snapshot`]; `Fenced`; `Interrupted` when the statement was killed. Then
+    /// a pin of kind `unfinished` may be left.
     pub fn create_snapshot(&self, name: &str) -> Result<SnapshotStatus> {
         let shared = &self.shared;
         shared.check_fence()?;
@@ -26,14 +28,15 @@ impl Store {
         shared.files.block_on(Inspector::new(shared.bucket.clone()).drop_snapshot(name))?
     }
 
-    /// All snapshots and what clones hold, the oldest first. Errors, requests: as [`Inspector::snapshots`]; `Interrupted`.
+    /// Returns all snapshots and the states that clones hold, the oldest first. Errors, requests: as
+    /// [`Inspector::snapshots`]; `Interrupted`.
     pub fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
         let shared = &self.shared;
         shared.files.block_on(Inspector::new(shared.bucket.clone()).snapshots())?
     }
 
-    /// Whether this database was made as a clone of another one. Errors: `Unavailable`; `Corruption` of its identity; `Interrupted`.
-    /// Requests: a GET.
+    /// Whether this database was made as a clone of another one. Errors: `Unavailable`; `Corruption` of its
+    /// identity; `Interrupted`. Requests: a GET.
     pub fn is_clone(&self) -> Result<bool> {
         let shared = &self.shared;
         let inspector = Inspector::new(shared.bucket.clone());
@@ -41,8 +44,8 @@ impl Store {
         Ok(identity.parent.is_some())
     }
 
-    /// Writes `json` as the hint about names (table_names.rs). Errors: `Fenced`; `Unavailable`; `Interrupted`; `Invalid`. Requests: a
-    /// GET, a PUT.
+    /// Writes `json` as the hint with the names of tables (table_names.rs). Errors: `Fenced`; `Unavailable`;
+    /// `Interrupted`; `Invalid`. Requests: a GET, a PUT.
     pub fn put_table_names(&self, json: Bytes) -> Result<()> {
         let shared = &self.shared;
         shared.check_fence()?;

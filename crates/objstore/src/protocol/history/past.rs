@@ -1,11 +1,12 @@
-//! Finds the state of a database at one moment of its history: a pinned root, and the log behind it up to one commit.
+//! Finds the state of a database at one moment of its history: a pinned root, and the log behind it up to one
+//! commit.
 //!
-//! PAST-1: a root is right for a commit when nothing in the root is newer than the commit. That is so when the root's position is not
-//!     newer, and the commit stands behind the WALs that were closed when the root was made: those hold everything that the root's table
-//!     files have.
+//! PAST-1: a root can be used for a commit when the root's table files hold no newer commit. Two conditions
+//!     make that sure. The root's position in the log is at the commit or before it. And the commit stands
+//!     behind all WALs that were closed when the root was made: the table files hold only commits of these.
 //! PAST-2: the log up to the commit may be replayed over the root (gate PUB-G8).
-//! PAST-3: the epoch of a moment is the newest one that was claimed by then. So a moment before a rewind
-//!     belongs to the history that the rewind has left behind. When no root is right, the moment cannot be
+//! PAST-3: the epoch of a moment is the newest epoch that was claimed by then. So a moment before a rewind
+//!     belongs to the history that the rewind left behind. When no root can be used, the moment cannot be
 //!     restored, and the error says which moments can.
 
 use crate::date::{self, utc};
@@ -25,7 +26,7 @@ use crate::protocol::wal::position::{Position, Tracker};
 use crate::requests::bucket::Bucket;
 use std::collections::BTreeSet;
 
-/// Which state of a database is meant.
+/// A state of a database that a caller asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Past {
     /// The state of the snapshot of this name.
@@ -37,10 +38,10 @@ pub enum Past {
 }
 
 impl Past {
-    /// The snapshot `when`, or else the moment that it names. A snapshot may be called like a moment: then
-    /// the snapshot is meant.
+    /// Returns the snapshot `when` or, if there is none, the moment that the text `when` names. So a snapshot
+    /// that is called like a moment has precedence.
     ///
-    /// Errors: `Invalid` for what is neither. Requests: a GET.
+    /// Errors: `Invalid` for a text that names no snapshot and no moment. Requests: a GET.
     pub(in crate::protocol) async fn named(bucket: &Bucket, when: &str) -> Result<Self> {
         match SnapshotName::read(bucket, when).await {
             Ok(_) => Ok(Self::Snapshot(when.to_owned())),
@@ -52,26 +53,25 @@ impl Past {
     }
 }
 
-/// A state, and what holds it.
+/// A state, and the pin that holds it.
 pub(in crate::protocol) struct Found {
     pub(in crate::protocol) moment: Moment,
     /// The pin that holds this state or its root; None: the root is the newest, and no pin holds it.
     pub(in crate::protocol) pin: Option<String>,
 }
 
-/// Roots of the history, with a position, in ascending order.
+/// The roots of the history and the newest root, as far as they have a position, in ascending order.
 struct History {
     roots: Vec<Root>,
     pinned: BTreeSet<RootId>,
 }
 
 impl Inspector {
-    /// The state that `past` means.
+    /// Finds the state that `past` names.
     ///
-    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment outside the history; the
-    /// message names the moments that can be restored. Requests: those that read the root; for a
-    /// moment also those for each root of the history, and for the log from the root in front of
-    /// it.
+    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment outside the history; the message names
+    /// the moments that can be restored. Requests: those that read the root; for a moment also those for each
+    /// root of the history, and for the log from the root in front of the moment.
     pub(in crate::protocol) async fn find(&self, past: &Past) -> Result<Found> {
         let until = match past {
             Past::Snapshot(name) => {
@@ -89,7 +89,7 @@ impl Inspector {
         }
     }
 
-    /// Errors: `Invalid` without a history.
+    /// Reads the roots of the history. Errors: `Invalid` when there is no history.
     async fn history(&self) -> Result<History> {
         let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
         let pinned: BTreeSet<RootId> =
@@ -100,7 +100,7 @@ impl Inspector {
             match image::read_root(self.bucket(), id).await {
                 Ok(root) if root.position.is_some() => roots.push(root),
                 Ok(_) => {}
-                // It has expired since the listing.
+                // The root has expired since the listing.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -155,7 +155,7 @@ impl Inspector {
         )))
     }
 
-    /// Reads the log behind `start` until `until`. None: `until` is in front of the history.
+    /// Reads the log behind the root of `start` up to `until`. None: `until` is in front of the history.
     async fn cut(&self, history: &History, start: Start<'_>, until: Until) -> Result<Option<Scan>> {
         let Start { root, is_before } = start;
         if !is_before && history.is_oldest(root) {
@@ -179,7 +179,7 @@ impl Inspector {
         Ok(Some(Scan { cutter, next }))
     }
 
-    /// Where the log of `epoch` ends; None while it is open.
+    /// Returns where the log of `epoch` ends. None: the epoch is still open.
     async fn end_of(&self, epoch: u64) -> Result<Option<u64>> {
         for later in epoch + 1..=claim::newest_epoch(self.bucket()).await? {
             let id = RootId { epoch: later, slot: 0 };
@@ -195,7 +195,7 @@ impl Inspector {
         Ok(None)
     }
 
-    /// Finds the root from which the end of `scan` can be restored (rules PAST-1, PAST-2).
+    /// Finds the root from which the state at the end of `scan` can be restored (rules PAST-1, PAST-2).
     async fn found(&self, history: &History, epoch: u64, scan: Scan) -> Result<Found> {
         let Scan { cutter, next } = scan;
         let position = cutter.commits.position().clone();
@@ -215,14 +215,14 @@ impl Inspector {
     }
 }
 
-/// From where to read the log.
+/// The root behind which the log is read.
 struct Start<'a> {
     root: &'a Root,
     /// Whether the wanted moment is behind `root`.
     is_before: bool,
 }
 
-/// What reading the log gave.
+/// The result of reading the log.
 struct Scan {
     cutter: Cutter,
     /// The first chunk that was not read to its end.
@@ -240,7 +240,8 @@ impl History {
         self.roots.iter().filter(move |root| root.id.epoch == epoch)
     }
 
-    /// The newest root of `epoch` whose position is before what is looked for; else its first one.
+    /// Returns the newest root of `epoch` whose position is before the wanted moment. If there is none,
+    /// returns the first root of `epoch`.
     fn start(&self, epoch: u64, is_before: impl Fn(&Position) -> bool) -> Start<'_> {
         let is_it = |root: &&Root| root.position.as_ref().is_some_and(&is_before);
         match self.of(epoch).rfind(is_it) {
@@ -269,7 +270,7 @@ impl History {
         )
     }
 
-    /// The error when no root of `epoch` is right for the wanted moment.
+    /// Makes the error for a moment for which no root of `epoch` can be used.
     fn between(&self, epoch: u64, cutter: &Cutter) -> StoreError {
         let behind = self
             .of(epoch)

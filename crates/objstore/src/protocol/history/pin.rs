@@ -1,23 +1,26 @@
 //! Pins: records that keep one root, and the log behind it, from the collector (byte table W15 of
-//! docs/internals/formats-bucket.md). A snapshot is a pin; a clone has one in every database whose files it reads; the history
-//! is a row of them (gc/collector/history.rs).
+//! docs/internals/formats-bucket.md). A snapshot is a pin with a name. A clone has a pin in every database
+//! whose files it reads. The history is a sequence of pins (gc/collector/history.rs).
 //!
 //! ```text
-//! who pins root R                            the collector, before each batch
-//!   create pin/<random> {R}                    create gc/horizon/<H>: what roots below H need may go
-//!   list gc/horizon/                           list pin/
-//!   a horizon above R? delete the pin,         delete what neither the newest root nor a pin needs
+//! a program that pins root R                   the collector, before each batch
+//!   create pin/<random> {R}                      create gc/horizon/<H>: what only roots below H need may go
+//!   list gc/horizon/                             list pin/
+//!   is a horizon above R? delete the pin,        delete what the newest root and the pins do not need
 //!   begin again with a newer root
 //!   create snapshot/<name> {the pin}
 //! ```
 //!
-//! PIN-1: either the pin was there before the collector listed the pins, so it is heeded; or the horizon was there before the
-//!     pin, so its writer sees it and gives up. No clock decides. (Model: crates/protocol-model/src/pin.rs.)
-//! PIN-2: a pin has one content for ever, and its name is used once. To delete a pin is to give up what it
-//!     held.
-//! PIN-3: a pin that a snapshot names counts. So a program that clones a snapshot creates a pin of its own and then checks whether the
-//!     snapshot's pin is still there. If it is, the root was held all the time.
-//! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that database's owner deletes both.
+//! PIN-1: if the pin existed before the collector listed the pins, the collector heeds it. Otherwise the
+//!     horizon existed before the pin, so the pin's writer sees the horizon and gives up. No clock decides.
+//!     (Model: crates/protocol-model/src/pin.rs.)
+//! PIN-2: the content of a pin never changes, and its key is used once. Whoever deletes a pin gives up what
+//!     the pin held.
+//! PIN-3: a program that clones a snapshot relies on the snapshot's pin, which counts. The program creates a
+//!     pin of its own and then checks whether the snapshot's pin still exists. If it does, the root was held
+//!     all the time.
+//! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that
+//!     database's owner deletes both.
 
 use crate::error::Result;
 use crate::protocol::format::codec::{FormatError, FrameWriter, Nonce};
@@ -33,19 +36,19 @@ use std::collections::BTreeSet;
 const KIND_PIN: u16 = 12;
 const KIND_SNAPSHOT_NAME: u16 = 13;
 
-/// Field of a pin's extension area: how far the pinned commits go. For people.
+/// Field of a pin's extension area: the newest pinned commits. For people.
 const TAG_POSITION: u16 = 0x0001;
 
 /// The keys of the pins of the history begin with this.
 const HISTORY: &str = "pin/history-";
 
-/// The keys of the pins of a process that copies the database begin with this.
+/// The keys of the pins that a copying process makes begin with this.
 const COPY: &str = "pin/copy-";
 
 /// The keys of the pins of states that the owner of the database has mounted begin with this.
 const MOUNT: &str = "pin/mount-";
 
-/// A record whose key is that of a pin and this says that the pin's holder needs it no more.
+/// The end of the key of a release. The release of a pin says that the pin's holder needs it no more.
 const RELEASED: &str = "-released";
 
 /// What a pin is for.
@@ -53,20 +56,21 @@ const RELEASED: &str = "-released";
 pub(crate) enum PinKind {
     Snapshot,
     Clone,
-    /// A pin of the history. It holds all of the log behind its root, as far as the epoch goes.
+    /// A pin of the history. It holds the log behind its root to the end of the epoch.
     History,
 }
 
-/// `pin/<id>`.
+/// The record `pin/<id>`: the state that is pinned, and for whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pin {
     pub(crate) kind: PinKind,
-    /// The name of the snapshot; for a clone: where it is; empty for the history.
+    /// The name of the snapshot; for a clone, where the clone is; for the history, empty.
     pub(crate) name: String,
     pub(crate) root: RootId,
-    /// The chunks of the log before this one belong to the pinned state; for the history there is no end.
+    /// The end of the pinned log: chunks with lower numbers belong to the state. A pin of the history has no
+    /// end here.
     pub(crate) wal_end: u64,
-    /// For people.
+    /// When and by which program the pin was made. For people.
     pub(crate) created_ms: u64,
     pub(crate) creator: String,
     pub(crate) position: Position,
@@ -118,12 +122,12 @@ impl Pin {
     }
 }
 
-/// A new pin, of the process with this nonce.
+/// Returns the key of a new pin, made by the process with this nonce.
 pub(crate) fn new_key(nonce: &Nonce) -> String {
     format!("{}{:032x}", names::PIN_DIR, u128::from_be_bytes(*nonce))
 }
 
-/// `snapshot/<name>`: the name of a pin. No two snapshots have the same name.
+/// `snapshot/<digits>`: the record that gives a pin its name. No two snapshots have the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SnapshotName {
     pub(crate) name: String,
@@ -156,13 +160,13 @@ impl SnapshotName {
     }
 }
 
-/// The pin of the clone that is database `db_uuid`.
+/// Returns the key of the pin that the clone with uuid `db_uuid` has in each database whose files it reads.
 pub(crate) fn clone_key(db_uuid: &str) -> String {
     format!("{}clone-{db_uuid}", names::PIN_DIR)
 }
 
-/// A new pin for the process with this nonce, which copies the database. Its kind is that of a
-/// clone, and like one it goes when the copy has its own files.
+/// Returns the key of a new pin for the process with this nonce, which copies the database. The pin is of the
+/// same kind as that of a clone, and is deleted when the copy has its own files.
 pub(crate) fn copy_key(nonce: &Nonce) -> String {
     format!("{COPY}{:032x}", u128::from_be_bytes(*nonce))
 }
@@ -172,7 +176,7 @@ pub(crate) fn is_copy_key(key: &str) -> bool {
     key.starts_with(COPY)
 }
 
-/// A new pin of a mount (mount.rs), of the process with this nonce.
+/// Returns the key of a new pin of a mount (mount.rs), made by the process with this nonce.
 pub(crate) fn mount_key(nonce: &Nonce) -> String {
     format!("{MOUNT}{:032x}", u128::from_be_bytes(*nonce))
 }
@@ -182,35 +186,36 @@ pub(crate) fn is_mount_key(key: &str) -> bool {
     key.starts_with(MOUNT)
 }
 
-/// The pin of `root` in the history. A root has one at most, so its name is used once (PIN-2).
+/// Returns the key of the history's pin of `root`. The history pins a root at most once, so the key is used
+/// once (PIN-2).
 pub(crate) fn history_key(root: RootId) -> String {
     format!("{}{:020}-{:020}", HISTORY, root.epoch, root.slot)
 }
 
-/// The root that the pin `key` holds, if it is one of the history.
+/// Returns the root that a pin of the history holds, which is in its key. None: `key` is another one.
 pub(crate) fn history_root_of(key: &str) -> Option<RootId> {
     let (epoch, slot) = key.strip_prefix(HISTORY)?.split_once('-')?;
     let root = RootId { epoch: epoch.parse().ok()?, slot: slot.parse().ok()? };
     (history_key(root) == key).then_some(root)
 }
 
-/// The record with which the holder of the pin `key` gives it up.
+/// Returns the key of the record with which the holder of the pin `key` gives it up.
 pub(crate) fn release_key(key: &str) -> String {
     format!("{key}{RELEASED}")
 }
 
-/// What a listing shows below `pin/`.
+/// The pins that a listing shows below `pin/`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Pins that count.
+    /// The pins that nobody has released.
     pub(crate) pins: BTreeSet<String>,
-    /// The pins that were given up, each in front of its release. The owner deletes them in this
+    /// The pins that were released, each followed by the key of its release. The owner deletes them in this
     /// order.
     pub(crate) released: Vec<String>,
 }
 
 impl Listed {
-    /// The listing of those `objects` that lie below `pin/`.
+    /// Sorts the pins and releases among `objects`.
     pub(crate) fn among(objects: &[ObjectInfo]) -> Self {
         let keys = objects.iter().map(|object| object.key.as_str());
         let mut pins: BTreeSet<String> =
@@ -226,7 +231,7 @@ impl Listed {
     }
 }
 
-/// The pin `key`.
+/// Reads the pin `key`.
 ///
 /// Errors: `NotFound`; `Corruption` for an object that is not a pin, or one of a newer version.
 /// Requests: one GET.
@@ -234,14 +239,14 @@ pub(crate) async fn read(bucket: &Bucket, key: &str) -> Result<Pin> {
     read_record(bucket, key, |bytes| Pin::decode(bytes).map_err(|e| damaged_object(key, &e))).await
 }
 
-/// The root of the highest horizon: objects that only roots before it need may have been deleted; None:
-/// nothing was deleted yet. Requests: one LIST.
+/// Returns the root of the highest horizon. Objects that only older roots need may have been deleted. None:
+/// the collector has deleted nothing yet. Requests: one LIST.
 pub(crate) async fn horizon(bucket: &Bucket) -> Result<Option<RootId>> {
     let listed = bucket.list(names::HORIZON_DIR, None).await?;
     Ok(listed.iter().filter_map(|object| horizon_of(&object.key)).max())
 }
 
-/// The root that the horizon `key` names.
+/// Returns the root that is in the name of the horizon `key`.
 pub(crate) fn horizon_of(key: &str) -> Option<RootId> {
     names::parse_slot(names::HORIZON_DIR, key).map(|(epoch, slot)| RootId { epoch, slot })
 }

@@ -1,18 +1,19 @@
-//! Snapshots that nobody drops until a date.
+//! Protection of snapshots: no program of Atoll drops a protected snapshot before a date.
 //!
 //! ```text
-//! who protects S                               who drops S
-//!   create snapshot/<S>-until-<seconds>          list snapshot/: protected? refuse
-//!   is the name of S still there?                delete the name of S
-//!   no: delete it, there is no snapshot          list snapshot/ once more: protected? create the name again, refuse
-//!                                                delete the pin of S, and protections that have ended
+//! a program that protects S                    a program that drops S
+//!   create snapshot/<S>-until-<seconds>          list snapshot/: is S protected? refuse
+//!   does the name of S still exist?              delete the name of S
+//!   no: delete the protection, S is gone         list snapshot/ again: protected? create the name, refuse
+//!                                                delete the pin of S, and its protections that have ended
 //! ```
 //!
-//! PROTECT-1: of the two programs, at least one sees what the other did. So a snapshot that was reported as protected exists. A clock
-//!     decides only about the end of a protection: that of the machine which drops the snapshot.
-//! PROTECT-2: no program shortens a protection: if a snapshot has several protections, the latest date counts. Only Atoll's
-//!     own programs look at protections. Another program can delete a protected snapshot if its user may delete objects in the bucket.
-//!     Only the object lock of the bucket prevents that.
+//! PROTECT-1: at least one of the two programs sees what the other did. So a snapshot that was reported as
+//!     protected exists. A clock only decides whether a protection has ended: the clock of the machine that
+//!     drops the snapshot.
+//! PROTECT-2: no program shortens a protection: if a snapshot has several protections, the latest date
+//!     counts. Only Atoll's own programs look at protections. Another program can delete a protected snapshot
+//!     if its user may delete objects in the bucket. Only the object lock of the bucket prevents that.
 
 use crate::date::utc_seconds;
 use crate::error::{Result, StoreError};
@@ -30,7 +31,7 @@ use std::collections::HashMap;
 pub(in crate::protocol) struct Protections(HashMap<String, u64>);
 
 impl Protections {
-    /// Requests: a LIST.
+    /// Reads all protections. Requests: a LIST.
     pub(in crate::protocol) async fn read(bucket: &Bucket) -> Result<Self> {
         Ok(Self::among(&bucket.list(names::SNAPSHOT_DIR, None).await?))
     }
@@ -44,7 +45,7 @@ impl Protections {
         Self(latest)
     }
 
-    /// Returns until when the snapshot `name` is or was protected: also a time that has passed.
+    /// Returns until when the snapshot `name` is protected. This may be a time that has passed.
     pub(in crate::protocol) fn until_s(&self, name: &str) -> Option<u64> {
         self.0.get(&SnapshotName::key(name)).copied()
     }
@@ -54,7 +55,8 @@ impl Inspector {
     /// Protects the snapshot `name` until `until_s`, in seconds since 1970. Returns until when it is
     /// protected: later than `until_s` if another protection lasts longer.
     ///
-    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that is over. Requests: two GETs, a HEAD, a PUT and a LIST.
+    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that is over. Requests: two GETs, a
+    /// HEAD, a PUT and a LIST.
     pub async fn protect_snapshot(&self, name: &str, until_s: u64) -> Result<u64> {
         if until_s <= now_s() {
             return Err(StoreError::Invalid(format!("{} is over", moment(until_s))));
@@ -62,7 +64,7 @@ impl Inspector {
         self.snapshot_pin(name).await?;
         let (key, nonce) = (names::protection(&SnapshotName::key(name), until_s), random_nonce()?);
         self.bucket().create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await?;
-        // Rule PROTECT-1.
+        // Rule PROTECT-1: another program may have dropped the snapshot before it could see this protection.
         if let Err(error) = self.snapshot_pin(name).await {
             if error.is_not_found() {
                 self.bucket().delete(&key).await?;
@@ -72,7 +74,7 @@ impl Inspector {
         Ok(Protections::read(self.bucket()).await?.until_s(name).unwrap_or(until_s))
     }
 
-    /// Errors: `Invalid` while the snapshot `name` is protected. Requests: a LIST.
+    /// Checks that the snapshot `name` is not protected. Errors: `Invalid` if it is. Requests: a LIST.
     pub(in crate::protocol) async fn check_unprotected(&self, name: &str) -> Result<()> {
         match Protections::read(self.bucket()).await?.until_s(name) {
             Some(until_s) if until_s > now_s() => Err(StoreError::Invalid(format!(
@@ -83,7 +85,7 @@ impl Inspector {
         }
     }
 
-    /// Errors: `Invalid` when the pin `key` is that of a protected snapshot.
+    /// Checks that the pin `key` is not that of a protected snapshot. Errors: `Invalid` if it is.
     pub(in crate::protocol) async fn check_pin_unprotected(&self, key: &str) -> Result<()> {
         match pin::read(self.bucket(), key).await {
             Ok(pin) if pin.kind == PinKind::Snapshot => self.check_unprotected(&pin.name).await,
@@ -92,7 +94,7 @@ impl Inspector {
         }
     }
 
-    /// Deletes the protections of the snapshot `name`, which is gone.
+    /// Deletes the protections of the snapshot `name`, which was dropped.
     pub(in crate::protocol) async fn forget_protections(&self, name: &str) -> Result<()> {
         let own = SnapshotName::key(name);
         for object in self.bucket().list(names::SNAPSHOT_DIR, None).await? {

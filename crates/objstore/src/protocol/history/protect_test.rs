@@ -1,5 +1,7 @@
-//! Goal:   a protected snapshot is dropped by nobody until its date, and a drop beside a protection loses nothing (PROTECT-1, PROTECT-2).
-//! Method: the pretend database over a bucket in memory whose requests are hurt one by one.
+//! Goal:   no program drops a protected snapshot before its date, and no protected snapshot is lost when it
+//!         is dropped and protected at the same time (PROTECT-1, PROTECT-2).
+//! Method: the simulated database (test_db.rs) over a bucket in memory, where one request after the other is
+//!         made to fail.
 
 use crate::error::StoreError;
 use crate::protocol::format::names;
@@ -46,8 +48,8 @@ fn when_the_date_is_over_the_snapshot_is_dropped_with_its_protection() {
     crash(f.db);
 }
 
-/// Each request is hurt in turn: a snapshot that is said to be protected is there and protected, and one
-/// whose drop is refused is whole.
+/// Each request in turn is made to fail. A snapshot that was reported as protected then exists and is
+/// protected. A snapshot whose drop was refused is complete.
 #[test]
 fn a_drop_or_a_protection_that_is_hurt_loses_no_protected_snapshot() {
     for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply] {

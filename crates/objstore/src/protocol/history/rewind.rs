@@ -1,16 +1,18 @@
-//! Puts a database back to a snapshot or a moment, in place, while no server owns it.
+//! Sets a database back to a snapshot or a moment, in its own prefix, while no server owns it.
 //!
 //! ```text
-//! refuse an owner that may live
-//! take epoch E, close the former ones, create root/E/0     the present is fixed: nobody adds to it
-//! pin the present as a snapshot
-//! copy MANIFEST and log of that state, create root/E/1   the database is as it was
+//! refuse the database if it has an owner that may still be running
+//! claim epoch E, close the former epochs, create root/E/0   no former owner can change the state any more
+//! create a snapshot of the present state
+//! copy MANIFEST and log of the past state, create root/E/1  now the database has the past state
 //! ```
 //!
-//! REWIND-1: dying before `root/E/1` changes nothing: an epoch without a root adds nothing to its base (CLAIM-3), so the next server
-//!     begins with the present.
-//! REWIND-2: the present is a snapshot before `root/E/1` is there, so a rewind can be undone by another one.
-//! REWIND-3: `root/E/1` is newer than every local directory, so a server sets its own aside and rebuilds it.
+//! REWIND-1: a program that dies before it creates `root/E/1` changes nothing: an epoch without a root adds
+//!     nothing to its base (CLAIM-3), so the next server starts from the present state.
+//! REWIND-2: the snapshot of the present state exists before `root/E/1`, so a second rewind can undo the
+//!     first.
+//! REWIND-3: `root/E/1` is newer than every local directory, so the next server sets its local directory
+//!     aside and restores a new one.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image;
@@ -27,58 +29,59 @@ use crate::protocol::start::home::Home;
 use crate::protocol::wal::position::Position;
 use serde::Serialize;
 
-/// Where to rewind to, and what to call the present.
+/// The state to return to, and a name for the snapshot of the present state.
 #[derive(Debug, Clone)]
 pub struct RewindRequest {
     /// The state that the database gets.
     pub past: Past,
-    /// The name of the snapshot that keeps the present.
+    /// The name of the snapshot that keeps the present state.
     pub keep: String,
     /// The program that rewinds, shown to people.
     pub creator: String,
-    /// Fence an owner that has not said good-bye, instead of refusing.
+    /// Whether to fence an owner that has not written its closing hint. If false, the rewind refuses such a
+    /// database.
     pub takes_over: bool,
 }
 
-/// How far back a rewind goes, or went.
+/// What a rewind did, or would do.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct RewindStatus {
-    /// When the newest commit was made, before the rewind and after it; in microseconds since 1970.
-    /// None: there is no commit.
+    /// When the newest commit of the present state and of the past state was made, in microseconds since
+    /// 1970; None: the state has no commit.
     pub present_commit_us: Option<u64>,
     pub commit_us: Option<u64>,
     pub present_gtid_position: String,
     pub gtid_position: String,
-    /// Epoch and slot of the root from which it is restored, and the chunks of the log that are replayed over it: the first, and the one
-    /// behind the last.
+    /// Epoch and slot of the root of the past state, and the chunks of the log that are replayed over it: the
+    /// first, and the one behind the last.
     pub from_root: (u64, u64),
     pub log_chunks: (u64, u64),
-    /// The log is cut within its last chunks.
+    /// Whether the log is cut within its last chunks.
     pub is_cut: bool,
     pub files: u64,
     pub files_bytes: u64,
-    /// The root that the next server begins with; None: nothing was done yet.
+    /// The root from which the next server starts. None: this is only a plan.
     pub root: Option<(u64, u64)>,
-    /// What keeps the present.
+    /// The snapshot of the present state. None: this is only a plan.
     pub kept: Option<SnapshotStatus>,
 }
 
 impl Inspector {
-    /// What [`Inspector::rewind`] would do. Errors, requests: those of the part of it that only reads.
+    /// Returns what [`Inspector::rewind`] would do. Errors, requests: those of its part that only reads.
     pub async fn plan_rewind(&self, past: &Past) -> Result<RewindStatus> {
         self.identity().await?;
         let present = self.moment().await?;
         Ok(status_of(&present.position, &self.find(past).await?.moment))
     }
 
-    /// Puts the database back to a snapshot or a moment. The present becomes a snapshot first.
+    /// Sets the database back to a snapshot or a moment. The present state becomes a snapshot first.
     ///
-    /// Errors: `ReadOnly` when a server owns the database or may; `NotFound` without the snapshot;
-    /// `Invalid` when the moment is outside the history, the name for the present is taken, or
-    /// somebody claimed the database meanwhile; `Fenced`. After an error the database is as before,
-    /// unless the error is `Unavailable`: then look at the roots, or repeat. Requests: those of a
-    /// claim, of a snapshot, and of copying the snapshot's MANIFEST and log.
+    /// Errors: `ReadOnly` when a server owns the database or may own it; `NotFound` without the snapshot;
+    /// `Invalid` when the moment is outside the history, the name for the present state is taken, or another
+    /// program claimed the database meanwhile; `Fenced`; `Unavailable` when the outcome is not known: look at
+    /// the roots, or repeat the call. After any other error the database is as before. Requests: those of a
+    /// claim, of a snapshot, and of copying the MANIFEST and log of the past state.
     pub async fn rewind(&self, request: &RewindRequest) -> Result<RewindStatus> {
         check_name(&request.keep)?;
         self.identity().await?;
@@ -95,7 +98,8 @@ impl Inspector {
         let epoch = take_epoch(self.bucket(), &request.creator, &Home::default()).await?.number;
         let rewound = self.rewind_in(epoch, &past, request).await;
         if rewound.is_err() {
-            // This hint says good-bye, so that the next server need not wait for this process.
+            // This hint says that the epoch has no owner any more, so that the next server need not wait for
+            // this process.
             let gone = Alive { epoch, server_id: request.creator.clone(), counter: 0, closed: true };
             let _ = alive::show(self.bucket(), &gone).await;
         }

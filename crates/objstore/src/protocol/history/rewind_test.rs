@@ -1,6 +1,7 @@
-//! Goal:   a rewind gives the state of the snapshot, keeps the present, can be undone, and refuses while a server may own the database;
-//!         no fault of the network leaves anything between the two states (REWIND-1, REWIND-2).
-//! Method: a pretend database in memory, whose requests are hurt one by one.
+//! Goal:   a rewind gives the state of the snapshot, keeps the present state, can be undone, and refuses
+//!         while a server may own the database. Whatever request fails, the database has one of the two
+//!         states (REWIND-1, REWIND-2).
+//! Method: a simulated database (test_db.rs) in memory, where one request after the other is made to fail.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -29,7 +30,7 @@ fn close(db: Db) {
     db.store.close(WAIT).unwrap();
 }
 
-/// Whether the database has all commits of `model`, and nothing else.
+/// Whether the database has exactly the commits of `model`.
 fn is(db: &Db, model: &Model) -> bool {
     db.last_seq == model.commits.len() as u64 && db.matches(model)
 }
@@ -50,7 +51,7 @@ fn the_past_comes_back_the_present_is_kept_and_a_rewind_is_undone_by_another() {
     close(f.db);
     let done = rewind(&f.bucket, "past", "present", false).unwrap();
     assert!(done.root.is_some() && done.kept.is_some_and(|kept| kept.name == "present"));
-    // With the directory of the present, and without any.
+    // This server has the local directory of the present state. The next one has none.
     let mut db = reopen(&f.bucket, &dir);
     assert!(db.store.was_restored(), "the local directory is of another time");
     assert!(is(&db, &past), "after the rewind");
@@ -86,8 +87,8 @@ fn names_that_are_taken_or_missing_change_nothing() {
     close(db);
 }
 
-/// Each request is hurt in turn: the database then is as it was or as it is to be, and as it is to be if the
-/// rewind reports success.
+/// Each request in turn is made to fail. The database then has the present state or the past one, and the
+/// past one if the rewind reports success.
 #[test]
 fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
     for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody] {
@@ -109,8 +110,8 @@ fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
             let is_past = is(&db, &past);
             assert!(is_past || is(&db, &present), "{fault:?} {position}");
             assert!(is_past || outcome.is_err(), "{fault:?} {position}: it says it is done");
-            // A request that fails is tried again, so only a damaged reply can stop the rewind: it may say
-            // that a server runs.
+            // A request that fails is repeated, so only a damaged reply can stop the rewind: it may look as
+            // if a server runs.
             assert!(is_past || matches!(fault, Fault::CorruptBody), "{fault:?} {position}: {outcome:?}");
             crash(db);
             if position > sent {

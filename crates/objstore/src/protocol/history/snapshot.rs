@@ -1,8 +1,8 @@
-//! Snapshots: pins that keep the state of the bucket at one moment. Made and dropped from outside, beside a running owner or without
-//! one; `atollctl snapshot` shows them.
+//! Snapshots: named pins that keep the state that the bucket had at one moment. Any program can create and
+//! drop them, beside a running owner or without one; `atollctl snapshot` shows them.
 //!
-//! A snapshot holds one root and the log behind it as far as that was in the bucket: the commits that a restore of that moment
-//! would have found, each whole or not at all.
+//! A snapshot holds one root, and the log behind it that was in the bucket at that moment. So it has the
+//! commits that a restore at that moment would have found. It has no commit in part.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -25,51 +25,53 @@ use std::sync::Arc;
 /// The longest name, in bytes.
 pub const SNAPSHOT_NAME_BYTES_MAX: usize = 1024;
 
-/// How often a pin is made again because the collector was faster. The collector keeps what was the newest
-/// within a minute, so two tries are many already.
+/// How often a pin is made again because the collector had already passed its root. The collector keeps what
+/// was the newest within a minute, so two attempts are many already.
 const TRIES_MAX: u32 = 8;
 
-/// The kind of the row for all of the history.
+/// The kind of the row that stands for all pins of the history.
 pub(in crate::protocol) const HISTORY: &str = "history";
 
-/// The kind of a snapshot.
+/// The kind of the row of a snapshot.
 const SNAPSHOT: &str = "snapshot";
 
-/// A row in the list of snapshots: a snapshot, what a clone holds, or all of the history.
+/// A row in the list of snapshots: a snapshot, the state that a clone holds, or all of the history.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct SnapshotStatus {
-    /// The name of the snapshot; for what a clone holds: where the clone is; empty for the history.
+    /// The name of the snapshot; for a clone, where the clone is; for the history, empty.
     pub name: String,
-    /// `snapshot`; `clone`; `mount`: the server has it mounted as the schema of that name, or has died;
-    /// `copy`: a process that copies the database elsewhere, reads its rows or proves that it can be restored is at work or
-    /// has died; `history`: every commit after the one shown can be restored; `unfinished`: the process that
-    /// makes the snapshot is still at it, or has died; `unknown`.
+    /// `snapshot`; `clone`; `mount`: the server has mounted the state as the schema of that name, or has
+    /// died; `copy`: a process that copies the database, reads its rows or proves that it can be restored is
+    /// at work or has died; `history`: every commit after the one shown can be restored; `unfinished`: a
+    /// process is making the snapshot, or has died while it did; `unknown`: the pin cannot be read.
     pub kind: String,
-    /// The pin that holds it; for the history its oldest pin.
+    /// The key of the pin that holds the state; for the history that of its oldest pin.
     pub pin: String,
     pub epoch: u64,
     pub slot: u64,
-    /// Unix time in milliseconds, by the clock of the machine that made it.
+    /// Unix time in milliseconds, by the clock of the machine that made the pin.
     pub created_ms: u64,
     pub creator: String,
-    /// When its newest commit was made, in microseconds since 1970; None: it has no commit.
+    /// When the newest commit of the state was made, in microseconds since 1970; None: the state has no
+    /// commit.
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub binlog: Option<BinlogPosition>,
     pub files: u64,
-    /// Bytes of the table files that the newest root or another pin needs, too.
+    /// Bytes of the table files that the newest root or another pin needs as well.
     pub shared_bytes: u64,
-    /// Bytes of the table files that are deleted with it. For the history, its log and its other records count as well.
+    /// Bytes of the table files that are deleted when it is dropped. For the history, its log and its other
+    /// records count as well.
     pub alone_bytes: u64,
-    /// Unix time in seconds before which it cannot be dropped; None: it is not protected.
+    /// Unix time in seconds before which the snapshot cannot be dropped; None: it is not protected.
     pub protected_until_s: Option<u64>,
-    /// Why nothing more is known of it; empty when all is well. While there is a pin that cannot be
-    /// understood, nothing is deleted; one whose root is gone holds nothing.
+    /// Why the pin or its root cannot be read; empty when all is well. While there is a pin that this version
+    /// cannot decode, the collector deletes nothing. A pin whose root is gone holds nothing.
     pub problem: String,
 }
 
-/// The state that a pin is to hold.
+/// A state that a pin can hold: a root, and the log behind it.
 pub(in crate::protocol) struct Moment {
     pub(in crate::protocol) image: Image,
     pub(in crate::protocol) wal_end: u64,
@@ -79,11 +81,13 @@ pub(in crate::protocol) struct Moment {
 }
 
 impl Inspector {
-    /// Makes the snapshot `name` of what is in the bucket now. Returns it; all its files are shared with the newest root.
+    /// Makes the snapshot `name` of the newest state in the bucket. Returns its row, in which all files are
+    /// shared with the newest root.
     ///
-    /// Errors: `Invalid` for a name that exists, is empty or longer than [`SNAPSHOT_NAME_BYTES_MAX`]; `NotFound` without a database
-    /// or a root; `Unavailable` when the outcome is not known. Then a pin of kind `unfinished` may be left, which holds what the
-    /// snapshot would. Requests: those that read the newest root and its log, two PUTs and a LIST.
+    /// Errors: `Invalid` for a name that exists, is empty or longer than [`SNAPSHOT_NAME_BYTES_MAX`];
+    /// `NotFound` without a database or a root; `Unavailable` when the outcome is not known. Then a pin of
+    /// kind `unfinished` may be left, which holds the same objects as the snapshot. Requests: those that read
+    /// the newest root and its log, two PUTs and a LIST.
     pub async fn create_snapshot(&self, name: &str, creator: &str) -> Result<SnapshotStatus> {
         check_name(name)?;
         self.identity().await?;
@@ -99,7 +103,8 @@ impl Inspector {
         )))
     }
 
-    /// Makes the snapshot `name` of `moment`. None: the collector was faster. Errors: `Invalid` for a name that is taken.
+    /// Makes the snapshot `name` of `moment`. None: the collector had passed the root already, so objects of
+    /// it may be deleted. Errors: `Invalid` for a name that is taken.
     pub(in crate::protocol) async fn hold(
         &self,
         moment: &Moment,
@@ -120,16 +125,17 @@ impl Inspector {
         Ok(Some(status_of(key, &pin, &moment.image, &Shares::with_newest(&moment.image))))
     }
 
-    /// Drops the snapshot `name`. The owner of the database deletes what only this snapshot kept, as it
-    /// deletes everything that is superfluous.
+    /// Drops the snapshot `name`. The collector of the database's owner then deletes the objects that only
+    /// this snapshot kept.
     ///
     /// Errors: `NotFound`; `Invalid` while it is protected. Requests: a GET, three LISTs and two DELETEs.
     pub async fn drop_snapshot(&self, name: &str) -> Result<()> {
         let found = self.named(name, "dropping").await?;
         self.check_unprotected(name).await?;
-        // The name is deleted first: otherwise a new snapshot of this name could be taken for finished.
+        // The name is deleted before the pin. A name whose pin is gone is free, so another program could
+        // create a snapshot of this name in between, and this DELETE would take its name away.
         self.bucket().delete(&SnapshotName::key(name)).await?;
-        // Rule PROTECT-1.
+        // Rule PROTECT-1: another program may have protected the snapshot since the first check.
         if let Err(error) = self.check_unprotected(name).await {
             self.name_pin(name, &found.pin).await?;
             return Err(error);
@@ -138,7 +144,7 @@ impl Inspector {
         self.forget_protections(name).await
     }
 
-    /// Drops the pin `key`, whatever it holds, also when this version does not understand it.
+    /// Drops the pin `key`, whatever it holds, even if this version cannot decode it.
     ///
     /// Errors: `NotFound`; `Invalid` for a key that is not a pin's, and for the pin of a protected
     /// snapshot. Requests: a HEAD, a GET, a LIST and a DELETE.
@@ -151,7 +157,7 @@ impl Inspector {
         self.bucket().delete(key).await
     }
 
-    /// All pins, the oldest first.
+    /// Returns a row for each pin, and one for all pins of the history together, the oldest first.
     ///
     /// Requests: two LISTs, and those that read the newest root and that of each pin.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
@@ -197,7 +203,7 @@ impl Inspector {
         Ok(statuses)
     }
 
-    /// Verifies the root that the snapshot `name` holds, as [`Inspector::verify`] does the newest.
+    /// Verifies the root that the snapshot `name` holds, as [`Inspector::verify`] verifies the newest root.
     pub async fn verify_snapshot(
         &self,
         name: &str,
@@ -208,14 +214,14 @@ impl Inspector {
         self.verify_image(&image, Some(pin.wal_end), deep, &progress).await
     }
 
-    /// The key of the pin of the snapshot `name`, the pin itself, and its root. Errors: `NotFound`.
+    /// Returns the key of the pin of the snapshot `name`, the pin itself, and its root. Errors: `NotFound`.
     pub(in crate::protocol) async fn snapshot_image(&self, name: &str) -> Result<(String, Pin, Image)> {
         let found = self.named(name, "reading").await?;
         let (pin, image) = self.pinned(&found.pin).await?;
         Ok((found.pin, pin, image))
     }
 
-    /// The newest root and those of all pins. Errors: also for a pin that cannot be read.
+    /// Reads the newest root and the roots of all pins. Errors: also for a pin that cannot be read.
     pub(in crate::protocol) async fn all_images(&self) -> Result<Vec<Image>> {
         let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
         let mut images: Vec<Image> = self.newest_image().await?.into_iter().map(|(image, _)| image).collect();
@@ -225,7 +231,8 @@ impl Inspector {
         Ok(images)
     }
 
-    /// The key of the pin of the snapshot `name`; the pin exists. Errors: `NotFound`.
+    /// Returns the key of the pin of the snapshot `name`, after a check that the pin exists. Errors:
+    /// `NotFound`.
     pub(in crate::protocol) async fn snapshot_pin(&self, name: &str) -> Result<String> {
         let pin = self.named(name, "protecting").await?.pin;
         self.bucket().head(&pin).await.map(|_| pin)
@@ -240,8 +247,8 @@ impl Inspector {
         })
     }
 
-    /// Gives the pin `pin` its name. False: there is a snapshot of that name. A name whose pin is gone is
-    /// free: the request that created it came late.
+    /// Creates the name of the pin `pin`. False: another snapshot has that name. A name whose pin is gone is
+    /// free, because the request that created the name came late, after its program had given up.
     async fn name_pin(&self, name: &str, pin: &str) -> Result<bool> {
         let (key, record) =
             (SnapshotName::key(name), SnapshotName { name: name.to_owned(), pin: pin.to_owned() });
@@ -261,7 +268,7 @@ impl Inspector {
         Ok(false)
     }
 
-    /// Whether the snapshot for which the pin `key` was made has its name, and the name leads to this pin.
+    /// Whether the snapshot for which the pin `key` was made has a name, and the name leads to this pin.
     async fn is_named(&self, key: &str, pin: &Pin) -> Result<bool> {
         match SnapshotName::read(self.bucket(), &pin.name).await {
             Ok(name) => Ok(name.pin == key),
@@ -281,27 +288,28 @@ impl Inspector {
         Ok(keys.iter().map(|key| key.as_ref().to_owned()).collect())
     }
 
-    /// The pin `key` and its root.
+    /// Reads the pin `key` and its root.
     async fn pinned(&self, key: &str) -> Result<(Pin, Image)> {
         let pin = pin::read(self.bucket(), key).await?;
         let image = image::load(self.bucket(), pin.root).await?;
         Ok((pin, image))
     }
 
-    /// Creates the pin `key`. False: there is another one.
+    /// Creates the pin `key`. False: there is another pin with this key.
     pub(in crate::protocol) async fn put_pin(&self, key: &str, pin: &Pin) -> Result<bool> {
         let nonce = random_nonce()?;
         let outcome = self.bucket().create_slot(key, pin.encode(&nonce).into(), &nonce).await?;
         Ok(outcome == SlotOutcome::Mine)
     }
 
-    /// Rule PIN-1: whether a pin of `root` that is in the bucket now counts.
+    /// Rule PIN-1: whether a pin of `root` that is in the bucket counts, which means that no horizon is above
+    /// `root`.
     pub(in crate::protocol) async fn is_above_horizon(&self, root: RootId) -> Result<bool> {
         Ok(pin::horizon(self.bucket()).await? <= Some(root))
     }
 
-    /// The newest root, and how far the log behind it is in the bucket. An owner may delete what is being
-    /// read; then it has a newer root, and this function looks again.
+    /// Reads the newest root, and how far the log behind it is in the bucket. An owner may delete objects
+    /// while they are read. Then the owner has a newer root, and this function reads that one.
     ///
     /// Errors: `NotFound` without a root.
     pub(in crate::protocol) async fn moment(&self) -> Result<Moment> {
@@ -358,14 +366,15 @@ impl Moment {
     }
 }
 
-/// For each table file, how many of the newest root and the pins need it.
+/// For each table file, how many of the newest root and the pins' roots need it.
 #[derive(Default)]
 struct Shares {
     holders: HashMap<Arc<str>, u32>,
 }
 
 impl Shares {
-    /// The shares for a snapshot that has just been made of the newest root: each file has two holders.
+    /// Returns the shares for a snapshot that has just been made of the newest root: each file has two
+    /// holders.
     fn with_newest(image: &Image) -> Self {
         let mut shares = Self::default();
         shares.add(image);
@@ -373,7 +382,7 @@ impl Shares {
         shares
     }
 
-    /// Counts the table files of `image`. Two files that have one object count once.
+    /// Counts the table files of `image`. An object that two file numbers have counts once.
     fn add(&mut self, image: &Image) {
         let keys: HashSet<&Arc<str>> = image.files.values().map(|file| &file.key).collect();
         keys.into_iter().for_each(|key| self.add_key(key));
@@ -383,7 +392,8 @@ impl Shares {
         *self.holders.entry(Arc::clone(key)).or_default() += 1;
     }
 
-    /// Bytes of the table files of `image` that others need, too, and of those that only `image` needs.
+    /// Returns the bytes of the table files of `image` that others need as well, and of those that only
+    /// `image` needs.
     fn split(&self, image: &Image) -> (u64, u64) {
         let is_shared = |key| self.holders.get(key).is_some_and(|holders| *holders > 1);
         let objects: HashMap<&Arc<str>, &FileRecord> =
@@ -400,7 +410,7 @@ fn status_of(key: String, pin: &Pin, image: &Image, shares: &Shares) -> Snapshot
     SnapshotStatus { files: image.files.len() as u64, shared_bytes, alone_bytes, ..status_of_pin(key, pin) }
 }
 
-/// The row of a pin, without its files and their bytes.
+/// Makes the row of a pin, without the numbers about its files.
 pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStatus {
     let kind = match pin.kind {
         PinKind::Snapshot => SNAPSHOT,
@@ -429,7 +439,7 @@ pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStat
     }
 }
 
-/// What is shown of a pin of a newer version, or of one whose root cannot be read.
+/// Makes the row of a pin that a newer version wrote, or whose root cannot be read.
 fn unknown(key: String, error: &StoreError) -> SnapshotStatus {
     SnapshotStatus {
         name: String::new(),

@@ -1,6 +1,8 @@
-//! Goal:   a snapshot keeps what its restore reads, exactly that, and until it is dropped; nobody believes in one that came too late;
-//!         no fault of the network makes half a snapshot (rules PIN-1 to PIN-4, GC-7).
-//! Method: the pretend database over a bucket in memory whose requests are hurt one by one.
+//! Goal:   a snapshot keeps exactly the objects that its restore reads, until it is dropped. A program whose
+//!         pin came too late gives up. No fault of the network leaves half a snapshot (rules PIN-1 to PIN-4,
+//!         GC-7).
+//! Method: the simulated database (test_db.rs) over a bucket in memory, where one request after the other is
+//!         made to fail.
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
@@ -24,7 +26,7 @@ use tempfile::TempDir;
 pub(in crate::protocol) const NOW: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
 
-/// A database whose owner works, in the prefix `db`.
+/// A database in the prefix `db`, whose owner is running.
 pub(in crate::protocol) struct Fixture {
     pub(in crate::protocol) db: Db,
     pub(in crate::protocol) model: Model,
@@ -52,7 +54,7 @@ impl Fixture {
         fixture
     }
 
-    /// Makes commits in new table files, and behind them commits that stay in the log.
+    /// Makes commits that are flushed into new table files, and then commits that are only in the log.
     pub(in crate::protocol) fn work(&mut self, rounds: u64) {
         for round in 0..rounds {
             self.db.commit(&mut self.model, 0b11, round, self.db.last_seq);
@@ -79,7 +81,7 @@ impl Fixture {
         block(self.bucket.list(dir, None)).unwrap().into_iter().map(|object| object.key).collect()
     }
 
-    /// Publishes until nothing superfluous is in the bucket.
+    /// Publishes until the bucket has no unneeded object.
     pub(in crate::protocol) fn until_clean(&mut self) {
         let start = Instant::now();
         loop {
@@ -158,7 +160,7 @@ fn names_are_taken_once_and_have_bounds() {
     crash(f.db);
 }
 
-/// Rule PIN-2: the collector reads a pin once, so another pin must have another name.
+/// Rule PIN-2: the collector reads each pin only once, so a new pin must have a new key.
 #[test]
 fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     let mut f = Fixture::new();
@@ -172,7 +174,7 @@ fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     crash(f.db);
 }
 
-/// Rule PIN-1, the half of the program that pins.
+/// Rule PIN-1, as the program that pins must obey it.
 #[test]
 fn whoever_pins_what_may_be_gone_gives_up() {
     let f = Fixture::new();
@@ -212,7 +214,7 @@ fn a_pin_whose_root_is_gone_holds_nothing_and_one_that_is_not_understood_holds_a
     crash(f.db);
 }
 
-/// Rule PIN-4.
+/// Rule PIN-4: the owner deletes a pin that was released, and the release.
 #[test]
 fn the_owner_takes_a_released_pin_away() {
     let mut f = Fixture::new();

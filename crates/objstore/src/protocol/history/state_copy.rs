@@ -1,5 +1,6 @@
-//! The first root of an epoch that begins with a state of another epoch or of another database: its MANIFEST and its log are copied,
-//! and its table files stay where they are. What the log leaves in the middle of a commit is rolled back (undecided.rs).
+//! Copies a state of another epoch or another database, and creates the first root of an epoch from it.
+//! MANIFEST and log are copied; table files stay where they are. Transactions of the server that the log
+//! leaves in the middle of a two-phase commit are rolled back (undecided.rs).
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -21,14 +22,16 @@ use std::collections::BTreeMap;
 
 /// Copied bytes of MANIFEST and log are cut into objects of this size.
 const PIECE_BYTES: usize = 4 << 20;
-/// The slot of that root, behind the claim.
+/// The slot of the root that `write` creates. Slot 0 holds the claim.
 pub(in crate::protocol) const SLOT: u64 = 1;
 
-/// Writes `moment` of `from` as the first root of `epoch` in `to`, which the caller has claimed and in which nothing was published.
-/// `files`: those of the moment, as a reader of `to` finds them. Returns the bytes that were copied.
+/// Writes `moment` of the database in `from` as the first root of `epoch` in `to`. The caller has claimed
+/// `epoch` and published nothing in it. `files`: the table files of `moment`, with the keys that a reader of
+/// `to` needs. Returns how many bytes it copied.
 ///
-/// Errors: `Invalid` when somebody else has claimed or published meanwhile. Requests: those that read the MANIFEST and the log, a
-/// PUT for each 4 MiB of them, for each part of the file map, for the root, and for the hint.
+/// Errors: `Invalid` when another program has claimed or published meanwhile. Requests: those that read the
+/// MANIFEST and the log, a PUT for each 4 MiB of them, for each part of the file map, for the root, and for
+/// the hint.
 pub(in crate::protocol) async fn write(
     from: &Bucket,
     to: &Bucket,
@@ -56,13 +59,15 @@ pub(in crate::protocol) async fn write(
     }
     let root = root_of(moment, epoch, manifest_copy, chunks, &map);
     put(to, &names::root(epoch, root.id.slot), |nonce| root.encode(nonce)).await?;
-    // This hint says good-bye, so that the first server need not wait.
+    // This hint says that the epoch's owner has closed the database, so that the first server need not wait
+    // for it.
     let closed = Alive { epoch, server_id: creator.to_owned(), counter: 0, closed: true };
     alive::show(to, &closed).await?;
     Ok(manifest.len() as u64 + log_bytes)
 }
 
-/// The log of `moment`, as [`write`] copies it: what a reader of that state needs besides table files and MANIFEST.
+/// Returns the log of `moment` as [`write`] copies it. Besides this log, a reader of the state needs only the
+/// table files and the MANIFEST.
 ///
 /// Requests: a LIST, and a GET per chunk.
 pub(in crate::protocol) async fn read_log(
@@ -73,7 +78,8 @@ pub(in crate::protocol) async fn read_log(
     Ok(copy_log(from, epoch, moment).await?.chunks)
 }
 
-/// The log of `moment` as one of `epoch`, in which nothing is left in the middle of the server's two-phase commit.
+/// Returns the log of `moment` as a log of `epoch`. It appends rollbacks of the server's transactions that
+/// are in the middle of a two-phase commit.
 async fn copy_log(from: &Bucket, epoch: u64, moment: &Moment) -> Result<LogCopy> {
     let root = &moment.image.root;
     let (mut log, mut undecided) = (LogCopy { epoch, chunks: Vec::new() }, Undecided::default());
@@ -103,12 +109,12 @@ async fn copy_log(from: &Bucket, epoch: u64, moment: &Moment) -> Result<LogCopy>
     Ok(log)
 }
 
-/// The bytes of `chunk` in front of `cut`.
+/// Returns the bytes of `chunk` in front of `cut`.
 fn kept(chunk: &WalChunk, cut: &Cut) -> Vec<u8> {
     chunk.bytes[..cut.keeps(chunk.log, chunk.offset, chunk.bytes.len())].to_vec()
 }
 
-/// The root of the copy: it has the state of `moment`, whose whole log is in `chunks` chunks.
+/// Makes the root of the copy. It has the state of `moment`, and its whole log is in `chunks` chunks.
 fn root_of(moment: &Moment, epoch: u64, manifest: ManifestCopy, chunks: u64, map: &MapWriter) -> Root {
     let (added, map_in_parts) = map.content();
     let from = &moment.image.root;
@@ -129,7 +135,7 @@ fn root_of(moment: &Moment, epoch: u64, manifest: ManifestCopy, chunks: u64, map
     }
 }
 
-/// A log in as few chunks as can be.
+/// A log, put together into as few chunks as possible.
 struct LogCopy {
     epoch: u64,
     chunks: Vec<WalChunk>,
@@ -150,7 +156,7 @@ impl LogCopy {
         self.chunks.push(WalChunk { epoch: self.epoch, chunk: self.chunks.len() as u64, ..chunk.clone() });
     }
 
-    /// Leaves out what is behind byte `offset` of WAL `log`.
+    /// Removes everything behind byte `offset` of WAL `log`.
     fn cut(&mut self, log: u64, offset: u64) {
         self.chunks.retain(|chunk| (chunk.log, chunk.offset) < (log, offset));
         if let Some(last) = self.chunks.last_mut().filter(|last| last.log == log) {
@@ -158,7 +164,7 @@ impl LogCopy {
         }
     }
 
-    /// Uploads the chunks. Returns how many there are.
+    /// Uploads the chunks. Returns how many chunks there are.
     async fn put(self, to: &Bucket) -> Result<u64> {
         let (mut previous_crc32c, count) = (0, self.chunks.len() as u64);
         for chunk in self.chunks {
@@ -170,7 +176,7 @@ impl LogCopy {
     }
 }
 
-/// Creates `key`. Returns its bytes.
+/// Creates the object `key`. Returns its bytes.
 async fn put(to: &Bucket, key: &str, encode: impl Fn(&[u8; 16]) -> Vec<u8>) -> Result<Bytes> {
     let nonce = random_nonce()?;
     let bytes = Bytes::from(encode(&nonce));

@@ -1,7 +1,9 @@
-//! What differs between two states of a database, by table: which table files only one of them has. Reads only.
+//! Shows what differs between two states of a database: for each table, the table files that only one of them
+//! has. Reads only.
 //!
-//! Rows are not read. A file that only one state has may hold rows that the other has, too, in a file of another name: a compaction
-//! rewrites what it does not change. Changes that are in the log only, behind the root of a state, are not seen.
+//! Rows are not read. A file that only one state has may hold rows that the other state has as well, in a
+//! file of another name, because a compaction also rewrites rows that it does not change. Changes that are
+//! only in the log behind the root of a state are not seen.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, Image};
@@ -13,7 +15,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// The name of the state that is the newest root.
+/// The text with which a caller names the newest root as a state.
 pub const PRESENT: &str = "now";
 
 /// One of the two states.
@@ -22,7 +24,8 @@ pub const PRESENT: &str = "now";
 pub struct ComparedState {
     pub epoch: u64,
     pub slot: u64,
-    /// When the newest commit that its table files can have was made, in microseconds since 1970; 0: unknown.
+    /// When the newest commit that can be in the state's table files was made, in microseconds since 1970; 0:
+    /// unknown.
     pub commit_us: u64,
 }
 
@@ -37,30 +40,31 @@ pub struct TableBytes {
     pub only_second: u64,
 }
 
-/// What differs.
+/// The differences between two states.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
 pub struct StateDiff {
     pub first: ComparedState,
     pub second: ComparedState,
-    /// The bytes by table; None: files of which no MANIFEST tells whose they are.
+    /// The bytes by table. The key None: files whose table is in no MANIFEST that was read.
     pub tables: BTreeMap<Option<FileOwner>, TableBytes>,
     /// RocksDB's names of the column families.
     pub families: BTreeMap<u32, String>,
-    /// The present names of the tables, as the owner has written them down.
+    /// The present names of the tables, from the hint that the owner writes.
     pub names: TableNames,
-    /// Why some table files have no owner here; empty when all is well.
+    /// Why the tables of some table files are not known; empty when all is well.
     pub problem: String,
 }
 
-/// The files of a state.
+/// A root with its files, and the tables of these files.
 struct State {
     image: Image,
     families: Families,
 }
 
 impl Inspector {
-    /// The names of tables as the owner has written them down; none when it has not. Errors: of the bucket. Requests: a GET.
+    /// Reads the hint with the names of tables. It is empty when the owner has not written it. Errors: those
+    /// of the bucket. Requests: a GET.
     pub async fn table_names(&self) -> Result<TableNames> {
         table_names::read(self.bucket()).await
     }
@@ -119,8 +123,8 @@ impl State {
         ComparedState { epoch: root.id.epoch, slot: root.id.slot, commit_us }
     }
 
-    /// Objects with the tables whose rows they hold, and their sizes. An object that two tables share counts
-    /// for each.
+    /// Returns the objects, each with the table whose rows it holds, and their sizes. An object that two
+    /// tables share counts for both.
     fn files(&self) -> HashMap<(Arc<str>, Option<FileOwner>), u64> {
         let owner = |number| self.families.files.get(number).map(|owner| FileOwner { index: None, ..*owner });
         let is_there = |owner: &Option<FileOwner>| {

@@ -1,6 +1,6 @@
 //! Goal:   two states differ by the files that only one of them has, each once; a state does not differ from
 //!         itself; a text that names no state is refused.
-//! Method: the pretend database over a bucket in memory, whose MANIFEST names no families.
+//! Method: the simulated database (test_db.rs) over a bucket in memory; its MANIFEST names no families.
 
 use super::*;
 use crate::protocol::history::snapshot_test::Fixture;
@@ -22,7 +22,7 @@ fn states_differ_by_the_files_that_only_one_has() {
     f.create("before").unwrap();
     let same = block(f.inspector().diff("before", PRESENT)).unwrap();
     assert_eq!(bytes(&same), TableBytes { only_first: 0, both: all, only_second: 0 });
-    f.work(1); // Both families are written anew.
+    f.work(1); // Both families get new table files.
     let now: u64 = f.db.store.files().list().iter().map(|(_, bytes)| *bytes).sum();
     let differs = block(f.inspector().diff("before", PRESENT)).unwrap();
     assert_eq!(bytes(&differs), TableBytes { only_first: all, both: 0, only_second: now });

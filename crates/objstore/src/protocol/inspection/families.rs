@@ -1,45 +1,52 @@
-//! Which table each table file belongs to, read from a MANIFEST without RocksDB: for `atollctl`, which shows what takes space.
+//! Finds out which table each table file belongs to, from a MANIFEST and without RocksDB. `atollctl` uses it
+//! to show what takes space.
 //!
-//! A MANIFEST is a log (replay.rs) of edits. An edit is a row of fields, each a tag and what the tag says. Those that matter here add
-//! a column family, or a file with its first and last key. A key begins with the table's prefix (4 bytes) and the number of the
-//! index (2 bytes), see docs/internals/formats.md; so both keys of a file say whether it holds one table and one index, or several.
-//! Source: RocksDB 11.8.1, db/version_edit.h (tags), db/version_edit.cc (DecodeFrom, DecodeNewFile4From), db/dbformat.h (keys).
+//! A MANIFEST is a log (replay.rs) of edits. An edit is a list of fields, and each field has a tag and a
+//! value. Two kinds of fields matter here: one adds a column family, the other adds a file with its first and
+//! last key. A key begins with the table's prefix (4 bytes) and the number of the index (2 bytes), see
+//! docs/internals/formats.md. So the two keys of a file show whether it holds one table and one index, or
+//! several.
+//! Source: RocksDB 11.8.1, db/version_edit.h (tags), db/version_edit.cc (DecodeFrom, DecodeNewFile4From),
+//! db/dbformat.h (keys).
 
 use crate::protocol::wal::replay::WalReader;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The size of what stands behind each key: sequence number and kind of the change.
+/// The size of the trailer behind each key: sequence number and kind of the change.
 const TRAILER_BYTES: usize = 8;
-/// The trailer of a file's last key when the end of a range deletion determines that key: the file does not contain the key itself.
+/// The trailer of a file's last key when the end of a range deletion determines that key: the file does not
+/// contain the key itself.
 const EXCLUSIVE_END: u64 = 0x00ff_ffff_ffff_ffff;
-/// Unknown tags from here on carry their length, so they can be skipped.
+/// A field with an unknown tag from this number on begins with its length, so it can be skipped.
 const SKIPPABLE: u64 = 1 << 13;
 
-/// What a MANIFEST says about families and files, also about those that are gone again.
+/// The families and files that a MANIFEST names, including those that were removed again.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
     pub(crate) names: BTreeMap<u32, String>,
     pub(crate) files: HashMap<u64, FileOwner>,
-    /// Families that are gone; their files may still be there for a while.
+    /// Families that were dropped. Their files may still exist for a while.
     pub(crate) dropped: HashSet<u32>,
-    /// False: an edit was not understood, or the end is damaged. Then files may be missing here.
+    /// False: an edit could not be decoded, or the end of the MANIFEST is damaged. Then `files` may be
+    /// incomplete.
     pub(crate) is_whole: bool,
 }
 
-/// Whose rows a table file holds.
+/// The table and index whose rows a table file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct FileOwner {
     /// RocksDB's number of the column family.
     pub family: u32,
-    /// The table within the family: 0 where it has the family for itself. None: several tables.
+    /// The prefix of the table: 0 where the table has a family of its own. None: the file holds several
+    /// tables.
     pub prefix: Option<u32>,
-    /// The number of the index within the table. None: several.
+    /// The number of the index within the table. None: the file holds several indexes.
     pub index: Option<u16>,
 }
 
 impl Families {
-    /// Reads a whole MANIFEST. Never fails: what cannot be read is left out.
+    /// Reads a whole MANIFEST. Never fails: edits that cannot be decoded are left out.
     pub(crate) fn read(manifest: &[u8]) -> Self {
         let mut families = Self { is_whole: true, ..Self::default() };
         let mut record = Vec::new();
@@ -59,13 +66,14 @@ impl Families {
         families
     }
 
-    /// Learns from one edit. None: it is not understood.
+    /// Applies one edit. None: the edit cannot be decoded.
     fn apply(&mut self, edit: &[u8]) -> Option<()> {
         let mut fields = Fields(edit);
         let (mut family, mut name, mut files, mut is_drop) = (0, None, Vec::new(), false);
         while !fields.0.is_empty() {
             match fields.varint()? {
-                // The number of the newest log, of the next file, and others that are one number.
+                // Fields whose value is one number, for example the number of the newest log or of the next
+                // file.
                 2 | 3 | 4 | 9 | 10 | 203 | 300 => drop(fields.varint()?),
                 1 => drop(fields.bytes()?),
                 5 => drop((fields.varint()?, fields.bytes()?)),
@@ -91,7 +99,7 @@ impl Families {
     }
 }
 
-/// What is left of an edit.
+/// The fields of an edit that were not read yet.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -115,7 +123,8 @@ impl<'a> Fields<'a> {
         Some(bytes)
     }
 
-    /// Number, first and last key of a file that is added: level, number, size, keys, sequence numbers, further fields.
+    /// Reads the field that adds a file: level, number, size, first and last key, sequence numbers, further
+    /// fields. Returns the number and both keys.
     fn file(&mut self, has_fields: bool) -> Option<(u64, &'a [u8], &'a [u8])> {
         let (_level, number, _size) = (self.varint()?, self.varint()?, self.varint()?);
         let (first, last) = (self.bytes()?, self.bytes()?);
@@ -127,7 +136,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The owner of a file with these first and last keys. A key that is too short counts as filled up
+/// Returns the table and index of a file with these first and last keys. A key that is too short is padded
 /// with zeros.
 fn owner(family: u32, first: &[u8], last: &[u8]) -> FileOwner {
     let (first, last) = (start_of(first), end_of(last));
@@ -135,13 +144,14 @@ fn owner(family: u32, first: &[u8], last: &[u8]) -> FileOwner {
     FileOwner { family, prefix, index: (first == last).then_some(first as u16) }
 }
 
-/// Prefix and index of a key with its trailer, as one number.
+/// Returns the prefix and the index in a key, which ends with a trailer, as one number.
 fn start_of(key: &[u8]) -> u64 {
     let user = &key[..key.len().saturating_sub(TRAILER_BYTES)];
     (0..6).fold(0, |number, at| number << 8 | u64::from(user.get(at).copied().unwrap_or(0)))
 }
 
-/// Prefix and index of the last key that lies in the file, as one number like that of [`start_of`].
+/// Returns the prefix and the index of the last key that the file contains, as one number like that of
+/// [`start_of`].
 fn end_of(key: &[u8]) -> u64 {
     let start = start_of(key);
     let trailer = key.last_chunk::<TRAILER_BYTES>().map_or(0, |trailer| u64::from_le_bytes(*trailer));

@@ -1,7 +1,9 @@
-//! Looking at a database in a bucket without owning it: what `atollctl` shows. Reads only; claims nothing.
+//! Reads a database in a bucket without owning it, for `atollctl`. The functions here claim nothing and write
+//! nothing.
 //!
-//! A running owner publishes and trims meanwhile, so an object seen in a listing may be gone a moment later; that is
-//! reported as such, after looking at the newest root again.
+//! A running owner publishes roots and deletes objects meanwhile, so an object in a listing may be gone a
+//! moment later. The inspector then looks at the newest root again, and reports an object as missing only if
+//! that root needs it.
 
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
@@ -24,9 +26,9 @@ use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Requests in flight while verifying.
+/// How many requests run at a time during a verification.
 const PARALLEL: usize = 16;
-/// A file is read in ranges of this size.
+/// A table file is read in ranges of this size.
 const RANGE_BYTES: u64 = 8 << 20;
 
 /// What the bucket says about its database.
@@ -49,7 +51,7 @@ pub struct DatabaseStatus {
     pub objects: BTreeMap<String, ObjectCount>,
 }
 
-/// What the liveness hint says; advisory.
+/// The content of the liveness hint; advisory.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct OwnerStatus {
@@ -75,13 +77,14 @@ pub struct RootStatus {
     pub files_bytes: Option<u64>,
     pub ddl_seq: u64,
     pub wal_first_chunk: u64,
-    /// The newest commits when the root was made: RocksDB's last sequence number, the time in microseconds since 1970, the
-    /// last GTID of each domain, the place in the binary log. None: it knows none, or an earlier version made the root.
+    /// The newest commits when the root was made: RocksDB's last sequence number, the time in microseconds
+    /// since 1970, the last GTID of each domain, the position in the binary log. None: the root knows no
+    /// commit, or an earlier version made it.
     pub sequence: Option<u64>,
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub binlog: Option<BinlogPosition>,
-    /// What else there is to say, e.g. who fenced the epoch.
+    /// Further information, for example who fenced the epoch.
     pub note: String,
 }
 
@@ -117,7 +120,7 @@ pub struct VerifyReport {
     pub problems: Vec<String>,
 }
 
-/// Looks at one database.
+/// Reads one database from its bucket.
 #[derive(Debug, Clone)]
 pub struct Inspector {
     bucket: Bucket,
@@ -133,12 +136,12 @@ impl Inspector {
         &self.bucket
     }
 
-    /// The requests that were made.
+    /// The counts of the requests that were sent.
     pub fn requests(&self) -> &Stats {
         self.bucket.stats()
     }
 
-    /// Identity, owner, newest root, and what the prefix holds.
+    /// Returns the identity, the owner, the newest root, and the number of objects by kind.
     ///
     /// Errors: `NotFound` when there is no database. Requests: LIST of everything, a few GETs.
     pub async fn status(&self) -> Result<DatabaseStatus> {
@@ -175,7 +178,7 @@ impl Inspector {
         })
     }
 
-    /// Whose database it is. Errors: `NotFound` when there is none. Requests: a GET.
+    /// Returns the identity of the database. Errors: `NotFound` when there is none. Requests: a GET.
     pub(in crate::protocol) async fn identity(&self) -> Result<Identity> {
         let place = self.bucket.place();
         identity::read(&self.bucket).await?.ok_or_else(|| StoreError::NotFound {
@@ -184,7 +187,8 @@ impl Inspector {
         })
     }
 
-    /// The claim of `epoch`. For epoch 0, before a server has opened the database, the name of the server is empty.
+    /// Returns the claim of `epoch`. For epoch 0, before any server has opened the database, its server name
+    /// is empty.
     pub(in crate::protocol) async fn claim_of(&self, epoch: u64) -> Result<EpochClaim> {
         if epoch == 0 {
             return Ok(EpochClaim { epoch, server_id: String::new(), claimed_ms: 0, home: Home::default() });
@@ -226,7 +230,7 @@ impl Inspector {
         while let Some((id, slot)) = slots.next().await {
             match slot {
                 Ok(slot) => roots.push(status_of_slot(id, &slot)),
-                // Trimmed since the listing.
+                // The owner has deleted this root since the listing.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -234,7 +238,8 @@ impl Inspector {
         Ok(roots)
     }
 
-    /// The commits that a restore of the newest root would replay from the log, in order. Older ones are in its table files.
+    /// Returns the commits that a restore of the newest root would replay from the log, in order. Older
+    /// commits are in its table files.
     ///
     /// Requests: those of a restore for the log.
     pub async fn commits(&self) -> Result<Vec<Commit>> {
@@ -251,8 +256,8 @@ impl Inspector {
         Ok(commits)
     }
 
-    /// Checks that everything a restore of the newest root needs is there; `deep` also reads and checks every
-    /// table file. `progress` is told how many bytes are done, and how many there are in all.
+    /// Checks that every object that a restore of the newest root needs exists; `deep` also reads and checks
+    /// every table file. Calls `progress` with the bytes checked so far, and the bytes of all table files.
     ///
     /// Requests: a HEAD per file; `deep`: a GET per 8 MiB.
     pub async fn verify(&self, deep: bool, progress: impl Fn(u64, u64)) -> Result<VerifyReport> {
@@ -262,7 +267,8 @@ impl Inspector {
                 return Ok(VerifyReport::default());
             };
             let report = self.verify_image(&image, wal_end, deep, &progress).await?;
-            // A running owner may have deleted what its next root no longer needs: then look at that root.
+            // A running owner may have deleted objects that its next root does not need. Then that root is
+            // verified instead.
             let has_moved = self.newest_id().await?.is_some_and(|(id, _)| id != image.root.id);
             if report.problems.is_empty() || !has_moved || before == Some(image.root.id) {
                 return Ok(report);
@@ -310,7 +316,7 @@ impl Inspector {
         Ok(report)
     }
 
-    /// Returns the size of the file, for progress, and the bytes read or what is wrong.
+    /// Checks one table file. Returns its size, for progress, and the number of bytes read or what is wrong.
     async fn check_file(&self, file: &FileRecord, deep: bool) -> (u64, Result<u64>) {
         let outcome = async {
             let found = self.bucket.head(&file.key).await?.size;
@@ -366,7 +372,7 @@ impl Inspector {
     }
 }
 
-/// Puts an error that is about the data into the report. Errors: every other one; it ends the verification.
+/// Adds an error about the data to the report. Errors: all others, which end the verification.
 fn keep_problem(report: &mut VerifyReport, error: StoreError) -> Result<()> {
     match error {
         StoreError::Corruption(_) | StoreError::NotFound { .. } => {

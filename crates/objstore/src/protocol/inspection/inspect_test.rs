@@ -1,4 +1,4 @@
-//! Goal:   what `atollctl` shows is what is there, and `verify` finds every kind of loss in the bucket.
+//! Goal:   `atollctl` shows what is in the bucket, and `verify` finds every kind of loss there.
 //! Method: a small database in memory; then each object that a restore needs is removed or damaged in turn.
 
 use crate::config::Durability;

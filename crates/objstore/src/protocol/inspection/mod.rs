@@ -1,4 +1,4 @@
-//! What people see of a database in a bucket without owning it.
+//! Shows people a database in a bucket, without owning it.
 
 pub(in crate::protocol) mod diff;
 pub(in crate::protocol) mod families;

@@ -1,4 +1,5 @@
-//! What takes space in the bucket, and for whom: the newest root, the past, both, or nobody. Reads only.
+//! Finds out what takes space in the bucket, and who needs it: the newest root, past states, both, or nobody.
+//! Reads only.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, Image};
@@ -16,27 +17,27 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Whom an object serves.
+/// Who needs an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpaceUse {
-    /// The newest root, or the protocol itself.
+    /// The newest root or the protocol itself needs it.
     Live,
-    /// The newest root, and also a snapshot, a clone or the history.
+    /// The newest root needs it, and so does a snapshot, a clone or the history.
     Shared,
-    /// Only snapshots, clones or the history.
+    /// Only snapshots, clones or the history need it.
     History,
-    /// Nobody: it waits for the collector, or is about to be published.
+    /// Nobody needs it: it waits for the collector, or is about to be published.
     Unneeded,
-    /// Somebody else: it has no name of Atoll's.
+    /// Its name is not of Atoll's protocol, so another program has put it there.
     Foreign,
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ObjectKind {
-    /// Rows and index entries.
+    /// Table files, with rows and index entries.
     Table,
     /// The log behind the roots.
     Log,
@@ -58,7 +59,7 @@ pub struct SpaceObject {
     pub written_ms: u64,
     pub kind: ObjectKind,
     pub usage: SpaceUse,
-    /// Whose rows a table file holds, if a root that names the file still tells.
+    /// The table whose rows a table file holds, if the MANIFEST of a root that names the file still tells.
     pub owner: Option<FileOwner>,
 }
 
@@ -72,25 +73,26 @@ pub struct Space {
     pub elsewhere: (u64, u64),
     /// RocksDB's names of the column families.
     pub families: BTreeMap<u32, String>,
-    /// The names of the tables, as the owner has written them down.
+    /// The names of the tables, from the hint that the owner writes.
     pub names: TableNames,
-    /// Why nothing is deleted at present; empty when the collector is free.
+    /// Which pin keeps the collector from all deletions, and why; empty when the collector may delete.
     pub held_by: String,
-    /// Why some table files have no owner here; empty when all is well.
+    /// Why the tables of some table files are not known; empty when all is well.
     pub problem: String,
 }
 
 impl Inspector {
-    /// What lies in the bucket, for whom, and of which table.
+    /// Returns all objects in the bucket, who needs each of them, and which table it belongs to.
     ///
-    /// Errors: `NotFound` without a database; of the bucket. A MANIFEST that cannot be read is told in [`Space::problem`].
-    /// Requests: a LIST of everything, those that read the newest root, its MANIFEST and the root of each pin; for files that only
-    /// pins need, a MANIFEST per MANIFEST that names them.
+    /// Errors: `NotFound` without a database; those of the bucket. A MANIFEST that cannot be read is reported
+    /// in [`Space::problem`]. Requests: a LIST of everything, those that read the newest root, its MANIFEST
+    /// and the root of each pin; when only pins need a file, also those that read a MANIFEST which names it.
     pub async fn space(&self) -> Result<Space> {
         self.identity().await?;
         let names = table_names::read(self.bucket()).await?;
         let objects = self.objects().await?;
-        // The root is read after the listing, as in fsck: a listed object that it lacks is not needed.
+        // The root is read after the listing, as in `fsck`: everything that it names was in the bucket by
+        // then.
         let image = self.newest_image().await?.map(|(image, _)| image);
         let held = held_among(self.bucket(), &objects).await?;
         let mut needs = image.as_ref().map_or_else(Needs::nothing, |image| Needs::of_root(&image.root, 0));
@@ -124,8 +126,8 @@ impl Inspector {
         Ok(space)
     }
 
-    /// Finds out to which table each table file belongs. Reads the newest root's MANIFEST, then those of pins until the table of
-    /// every file that only pins need is known.
+    /// Finds out to which table each table file belongs. Reads the newest root's MANIFEST, then the MANIFESTs
+    /// of pinned roots until the table of every file that only pins need is known.
     async fn find_owners(
         &self,
         space: &mut Space,
@@ -157,7 +159,7 @@ impl Inspector {
         Ok(())
     }
 
-    /// The root of the pin `key`; None when it cannot be read, which `snapshot list` reports.
+    /// Returns the root of the pin `key`. None: it cannot be read, which `snapshot list` reports.
     async fn image_of_pin(&self, key: &str) -> Result<Option<Image>> {
         let load = async {
             let root = match pin::history_root_of(key) {
@@ -173,7 +175,7 @@ impl Inspector {
         }
     }
 
-    /// Learns whose the files of `image` are.
+    /// Adds the tables of the files of `image` to `owners`.
     async fn learn(&self, owners: &mut Owners, image: &Image, space: &mut Space) -> Result<()> {
         let manifest = (image.root.id.epoch, image.root.manifest);
         if owners.read.get(&manifest).is_none_or(|(bytes, _)| *bytes < image.root.manifest_bytes) {
@@ -206,12 +208,12 @@ impl Inspector {
     }
 }
 
-/// Whose files are, as far as it was learned.
+/// The tables of table files, from the MANIFESTs that were read so far.
 #[derive(Default)]
 struct Owners {
     of_key: HashMap<Arc<str>, FileOwner>,
-    /// The MANIFESTs that were read, by epoch and number, each with its size and content. A file's number
-    /// means one file within each MANIFEST.
+    /// The MANIFESTs that were read, by epoch and number, each with its size and content. The number of a
+    /// file is unique within one MANIFEST only.
     read: HashMap<(u64, ManifestCopy), (u64, Families)>,
 }
 

@@ -1,5 +1,7 @@
-//! Goal:   `du` counts each object once, under the right use: what only a snapshot keeps is history, what nobody keeps is unneeded.
-//! Method: the pretend database over a bucket in memory, whose MANIFEST is none of RocksDB's; a snapshot, changes, strays.
+//! Goal:   `du` counts each object once, under the right use: a file that only a snapshot keeps is history, a
+//!         file that nobody keeps is unneeded.
+//! Method: the simulated database (test_db.rs) over a bucket in memory, whose MANIFEST is not in RocksDB's
+//!         format; a snapshot, changes, strays.
 
 use crate::protocol::format::names;
 use crate::protocol::history::snapshot_test::Fixture;

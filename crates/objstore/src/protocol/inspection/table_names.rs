@@ -1,10 +1,11 @@
-//! `hint/tables`: the names that the tables in the bucket have, for people and tools that look at it from outside.
+//! `hint/tables`: the names of the tables in the bucket, for people and tools that look at the bucket from
+//! outside.
 //!
-//! Names of tables that are gone are kept, because snapshots and the history may still have their files. The
-//! catalog itself lies in table files, which only RocksDB reads. So the owner writes the names down beside
-//! them, a few seconds after they have changed. The hint is advice only: nothing rests on it, it may be late,
-//! absent or damaged, and a start without it loses nothing. JSON, so that others can read it, too
-//! (docs/internals/formats-bucket.md).
+//! The catalog is in table files, which only RocksDB reads. So the owner writes the names into this hint as
+//! well, a few seconds after they have changed. The hint also has the names of tables that are gone, because
+//! snapshots and the history may still have their files. It is advice only: no decision depends on it. It may
+//! be late, absent or damaged, and a start without it loses nothing. It is JSON, so that other programs can
+//! read it, too (docs/internals/formats-bucket.md).
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -12,7 +13,7 @@ use crate::requests::bucket::Bucket;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// What the hint says.
+/// The content of the hint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNames {
     /// Tables and partitions; `t#P#p0` is partition `p0` of `t`.
@@ -22,11 +23,11 @@ pub struct TableNames {
     pub gone: Vec<NamedTable>,
 }
 
-/// How many names of gone tables are kept for what lies in snapshots and in the history: some 100 KB.
+/// How many names of gone tables are kept, for the files in snapshots and in the history: about 100 KB.
 const GONE_MAX: usize = 1000;
 
 impl TableNames {
-    /// Takes from the `former` names those of tables that are not among the present ones.
+    /// Puts those `former` names whose tables are not among the present ones into `gone`.
     fn keep_gone(&mut self, former: TableNames) {
         let present: HashSet<(u32, u32)> = self.tables.iter().map(NamedTable::place).collect();
         let gone = former.tables.into_iter().chain(former.gone);
@@ -47,7 +48,7 @@ pub struct NamedTable {
 }
 
 impl NamedTable {
-    /// Column family and prefix: no two tables ever have the same.
+    /// Column family and prefix. No two tables ever have the same pair.
     pub fn place(&self) -> (u32, u32) {
         (self.family, self.prefix)
     }
@@ -62,7 +63,7 @@ pub struct NamedIndex {
     pub name: String,
 }
 
-/// Reads the hint. A damaged one is as good as none.
+/// Reads the hint. A damaged hint counts as absent.
 ///
 /// Requests: one GET.
 pub(crate) async fn read(bucket: &Bucket) -> Result<TableNames> {
@@ -73,9 +74,10 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<TableNames> {
     }
 }
 
-/// Writes `json`, the present names as the owner has them, together with the former names from the hint.
+/// Writes `json`, which has the present names from the owner, together with the former names from the old
+/// hint.
 ///
-/// Errors: `Invalid`: not the JSON of a hint. Requests: a GET, a PUT.
+/// Errors: `Invalid`: the text is not the JSON of a hint. Requests: a GET, a PUT.
 pub(crate) async fn write(bucket: &Bucket, json: &[u8]) -> Result<()> {
     let mut names: TableNames = serde_json::from_str(&String::from_utf8_lossy(json))
         .map_err(|error| StoreError::Invalid(format!("the names of the tables: {error}")))?;

@@ -1,5 +1,5 @@
-//! Following what an owner publishes, from outside: for `atollctl tail`. Reads only; while nothing happens,
-//! each look costs two requests.
+//! Follows from outside what an owner publishes, for `atollctl tail`. Reads only. While the owner publishes
+//! nothing, each look costs two requests.
 
 use crate::error::Result;
 use crate::protocol::format::image::{self, Image};
@@ -10,16 +10,16 @@ use crate::protocol::inspection::inspect::{Inspector, RootStatus, status_of_imag
 use crate::protocol::publish::map_record::{FileMap, MapInParts, PartRef};
 use serde::Serialize;
 
-/// Something that has come into the bucket.
+/// Something new in the bucket.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub enum TailEvent {
-    /// A root; the first one is what was there already.
+    /// A new root. The first event has the root that was already the newest when the follower began.
     Root { root: Box<RootStatus>, added: FileChange, dropped: FileChange },
-    /// Chunks of the log, each an object: from `first` on.
+    /// New chunks of the log, each an object. `first` is the number of the first.
     Log { epoch: u64, first: u64, chunks: u64, bytes: u64 },
-    /// No more roots come of this epoch: another server has claimed the database.
+    /// This epoch gets no more roots, because another server has claimed the database.
     Closed { epoch: u64, by_epoch: u64, by_server: String },
 }
 
@@ -31,29 +31,30 @@ pub struct FileChange {
     pub bytes: u64,
 }
 
-/// Where a follower is.
+/// What a follower has reported so far.
 #[derive(Debug)]
 pub struct Follower {
     inspector: Inspector,
-    /// The newest root that was told.
+    /// The newest root that was reported.
     at: Option<RootId>,
     files: FileMap,
     /// The epoch and the parts of the file map that were read last, and the files in these parts, without the
-    /// changes that stand in the root.
+    /// changes that the root itself holds.
     parts: (u64, Vec<PartRef>, FileMap),
-    /// The newest chunk that was told.
+    /// The newest log chunk that was reported.
     chunk: Option<u64>,
 }
 
 impl Follower {
-    /// A follower that has told nothing.
+    /// A follower that has reported nothing yet.
     pub fn new(inspector: Inspector) -> Self {
         Self { inspector, at: None, files: FileMap::new(), parts: Default::default(), chunk: None }
     }
 
-    /// What has come since the last call, in order; at first, the newest root.
+    /// Returns what is new since the last call, in order. The first call returns the newest root.
     ///
-    /// Errors: of the bucket; call again. Requests: two LISTs, a GET per root, and those of its file map when its parts changed.
+    /// Errors: those of the bucket; the caller calls again. Requests: two LISTs, a GET per root, and those of
+    /// its file map when its parts changed.
     pub async fn poll(&mut self) -> Result<Vec<TailEvent>> {
         let mut events = Vec::new();
         let Some(at) = self.at else {
@@ -72,7 +73,7 @@ impl Follower {
                     self.begin(&mut events).await?;
                 }
                 Ok(RootSlot::Claim(_)) => {}
-                // This root was deleted since the listing: a newer one is there.
+                // This root was deleted since the listing, so there is a newer one.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(error),
             }
@@ -80,7 +81,7 @@ impl Follower {
         Ok(events)
     }
 
-    /// Goes to the newest root, if it is another one.
+    /// Reports the newest root, unless it was reported before.
     async fn begin(&mut self, events: &mut Vec<TailEvent>) -> Result<()> {
         self.inspector.identity().await?;
         let Some((image, _)) = self.inspector.newest_image().await? else { return Ok(()) };
@@ -102,7 +103,8 @@ impl Follower {
         Ok(self.tell(Image { root, files }))
     }
 
-    /// The files of `root`; reads its parts only when they are others than those of the root before.
+    /// Returns the files of `root`. Reads the parts of its file map only when they differ from those of the
+    /// root before.
     async fn join(&mut self, root: &Root, map: &MapInParts) -> Result<FileMap> {
         if (self.parts.0, &self.parts.1) != (map.epoch, &map.parts) {
             let without_changes = MapInParts {

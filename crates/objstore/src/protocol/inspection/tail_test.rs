@@ -1,5 +1,5 @@
-//! Goal:   `tail` tells each root, file and chunk of the log once, and goes on with the next owner.
-//! Method: the pretend database over a bucket in memory; the counts of requests are those of the bucket.
+//! Goal:   `tail` reports each root, file and chunk of the log once, and goes on with the next owner.
+//! Method: the simulated database (test_db.rs) over a bucket in memory; a second owner takes over.
 
 use crate::config::Durability;
 use crate::protocol::history::snapshot_test::Fixture;

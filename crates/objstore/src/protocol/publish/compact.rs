@@ -1,17 +1,19 @@
-//! Files of a map in few bytes (byte table FMT-W13 of docs/internals/formats-bucket.md).
+//! The compact form of the entries of a file map (byte table FMT-W13 of docs/internals/formats-bucket.md).
 //!
-//! Numbers are ascending, so each is stored as the distance to the one before; a key is stored as what does not follow from the
-//! number and from the key before. Pure. A reader returns None for bytes that are malformed; the caller names the record.
+//! File numbers ascend, so each is stored as its distance from the number before. Of a key, only what does
+//! not follow from the file number and the previous key is stored. Pure. A reader returns None for bytes that
+//! are malformed; its caller reports the error with the name of the record.
 
 use crate::files::{Labels, object_key};
 use crate::protocol::format::names;
 use crate::protocol::publish::map_record::MapEntry;
 use crate::requests::origin;
 
-/// How an entry tells the name in its key. In the order of the constants: the name is the number of the file;
-/// `s` and a number, which follows; a text, which follows; or the whole key follows. To all but the last, two
-/// flags may be added: [`FORM_BLOB`] tells the extension, and with [`FORM_EPOCH`] the epoch in the key
-/// follows, too, because it differs from that of the key before.
+/// The form of an entry tells how the name in its key is stored. FORM_NUMBER: the name is the number of the
+/// file. FORM_STAGED: the name is `s` and a number, which follows. FORM_NAME: the name follows as a text.
+/// FORM_KEY: the whole key follows as a text. Each form but FORM_KEY may be combined with two flags.
+/// [`FORM_BLOB`]: the extension is `blob`, not `sst`. [`FORM_EPOCH`]: the epoch in the key follows the form,
+/// because it differs from that of the previous key.
 const FORM_NUMBER: u8 = 0;
 const FORM_STAGED: u8 = 1;
 const FORM_NAME: u8 = 2;
@@ -37,8 +39,8 @@ pub(crate) fn write_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// Writes how many `entries` there are, then each of them. `epoch`: that of most keys. Requires: the entries
-/// are ascending by number, each number once.
+/// Writes the number of `entries`, then each entry. `epoch`: the epoch that most keys have. Requires: the
+/// entries are ascending by number, each number once.
 pub(crate) fn write_entries_compactly(bytes: &mut Vec<u8>, entries: &[MapEntry], mut epoch: u64) {
     write_varint(bytes, entries.len() as u64);
     let mut next = 0;
@@ -51,7 +53,7 @@ pub(crate) fn write_entries_compactly(bytes: &mut Vec<u8>, entries: &[MapEntry],
     }
 }
 
-/// Writes the form and the key of `entry`. `epoch`: that of the key before.
+/// Writes the form and the key of `entry`. `epoch`: the epoch of the previous key, then that of this key.
 fn write_key(bytes: &mut Vec<u8>, entry: &MapEntry, epoch: &mut u64) {
     let key = origin::split(&entry.key).1;
     let Some((owner, name, extension)) = parse_key(key) else {
@@ -78,13 +80,14 @@ fn write_key(bytes: &mut Vec<u8>, entry: &MapEntry, epoch: &mut u64) {
     }
 }
 
-/// The number in the name `s<number>` of a file that was uploaded before it had its number.
+/// Returns the number in the name `s<number>` of a file that was uploaded before RocksDB gave it its file
+/// number.
 fn parse_staged(name: &str) -> Option<u64> {
     let number = name.strip_prefix('s')?.parse().ok()?;
     (format!("s{number}") == name).then_some(number)
 }
 
-/// Returns epoch, name and extension of a key, if the whole key can be made of these.
+/// Returns epoch, name and extension of a key; None when the key cannot be rebuilt from these three.
 fn parse_key(key: &str) -> Option<(u64, &str, &str)> {
     let epoch = names::parse_file_epoch(key)?;
     let (_, name) = key.split_once('-')?;
@@ -93,7 +96,7 @@ fn parse_key(key: &str) -> Option<(u64, &str, &str)> {
     is_all.then_some((epoch, name, extension))
 }
 
-/// Reads front to back.
+/// Reads the fields of a compact record from front to back.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -137,8 +140,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Reads a number that is larger than `before`: it is stored as its distance to the number behind
-    /// `before`.
+    /// Reads a number that is larger than `before`. It is stored as its distance from `before` + 1.
     pub(crate) fn ascending(&mut self, before: Option<u64>) -> Option<u64> {
         let next = before.map_or(Some(0), |before| before.checked_add(1))?;
         next.checked_add(self.varint()?)
@@ -170,7 +172,8 @@ impl<'a> Reader<'a> {
     fn key(&mut self, number: u64, epoch: &mut u64) -> Option<String> {
         let [form] = self.take()?;
         if form == FORM_KEY {
-            // A key has no origin here: an origin is a label of its own (labels.rs).
+            // A stored key never contains the origin of another database: an origin is a label of its own
+            // (labels.rs).
             return self.text().filter(|key| !origin::is_foreign(key)).map(str::to_owned);
         }
         if form & FORM_EPOCH != 0 {

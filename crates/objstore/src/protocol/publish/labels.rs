@@ -1,8 +1,8 @@
-//! What a file map says of some of its files only, beside their entries: the database in whose prefix a file
-//! lies, the key it is encrypted with, its storage class (byte table FMT-W14 of
-//! docs/internals/formats-bucket.md).
+//! The labels in a file map: facts that it records for some of its files only, beside their entries. A label
+//! is the database in whose prefix a file lies, the key that the file is encrypted with, or its storage class
+//! (byte table FMT-W14 of docs/internals/formats-bucket.md).
 //!
-//! Each is a field of the extension area of the record that holds the entries. Pure.
+//! Each kind of label is a field in the extension area of the record that holds the entries. Pure.
 
 use crate::files::Labels;
 use crate::protocol::publish::compact::{Reader, write_text, write_varint};
@@ -11,19 +11,20 @@ use crate::requests::origin;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Required: without the field, a file would be looked for in the own prefix.
+/// A required field: a reader that skipped it would look for the file in the database's own prefix.
 pub(crate) const TAG_ORIGINS: u16 = 0x8002;
-/// Required: without the field, a file would be taken for damaged.
+/// A required field: a reader that skipped it would take the encrypted file for a damaged one.
 pub(crate) const TAG_KEY_IDS: u16 = 0x8003;
-/// Not required: an object is read in the same way, whatever its class.
+/// Not a required field: an object is read in the same way whatever its storage class.
 pub(crate) const TAG_STORAGE_CLASSES: u16 = 0x0002;
-/// All of the above.
+/// The tags of all kinds of labels.
 pub(crate) const TAGS: [u16; 3] = [TAG_STORAGE_CLASSES, TAG_ORIGINS, TAG_KEY_IDS];
 
-/// Gives the label of one kind that an entry has.
+/// Returns the label of one kind that an entry has; None when it has none.
 type LabelOf = fn(&MapEntry) -> Option<&str>;
 
-/// The fields for `entries`, which are ascending by number; none for files without labels.
+/// Encodes the labels of `entries`, which are ascending by number: one field for each kind of label that
+/// occurs.
 pub(crate) fn fields_of(entries: &[MapEntry]) -> Vec<(u16, Vec<u8>)> {
     let labels: [(u16, LabelOf); 3] = [
         (TAG_STORAGE_CLASSES, |entry| entry.labels.storage_class.as_deref()),
@@ -40,7 +41,8 @@ pub(crate) fn fields_of(entries: &[MapEntry]) -> Vec<(u16, Vec<u8>)> {
     labels.into_iter().filter_map(field).collect()
 }
 
-/// Gives the labels of `fields` to `entries`. None: a field is malformed, or names a file that is not there.
+/// Gives the labels in `fields` to `entries`. None: a field is malformed, or names a file that is not in
+/// `entries`.
 pub(crate) fn apply(fields: &BTreeMap<u16, &[u8]>, entries: &mut [MapEntry]) -> Option<()> {
     for (text, entry) in labelled(fields, TAG_STORAGE_CLASSES, entries)? {
         entries[entry].labels.storage_class = Some(Arc::clone(&text));
@@ -49,7 +51,7 @@ pub(crate) fn apply(fields: &BTreeMap<u16, &[u8]>, entries: &mut [MapEntry]) -> 
         entries[entry].labels.key_id = Some(Arc::clone(&text));
     }
     for (origin, entry) in labelled(fields, TAG_ORIGINS, entries)? {
-        // Joined and split again, origin and key must be the same.
+        // Splitting the joined key must give back this origin and key; else the label is malformed.
         let joined = origin::join(&origin, &entries[entry].key);
         if origin::split(&joined) != (Some(&*origin), &*entries[entry].key) {
             return None;
@@ -59,7 +61,8 @@ pub(crate) fn apply(fields: &BTreeMap<u16, &[u8]>, entries: &mut [MapEntry]) -> 
     Some(())
 }
 
-/// Each label with the index of its entry; none when `fields` lacks `tag`.
+/// Decodes the field `tag`: each label with the index of its entry; empty when `fields` lacks the field.
+/// None: the field is malformed, or names a file that is not in `entries`.
 fn labelled(fields: &BTreeMap<u16, &[u8]>, tag: u16, entries: &[MapEntry]) -> Option<Vec<(Arc<str>, usize)>> {
     let Some(value) = fields.get(&tag) else { return Some(Vec::new()) };
     let mut found = Vec::new();
@@ -87,7 +90,7 @@ fn encode(groups: &BTreeMap<&str, Vec<u64>>) -> Vec<u8> {
     value
 }
 
-/// Decodes a field; None when it is malformed. The texts are ascending, and so are the numbers of each text.
+/// Decodes a field; None when it is malformed, or its texts or the numbers of one text are not ascending.
 fn decode(value: &[u8]) -> Option<Vec<(Arc<str>, Vec<u64>)>> {
     let mut reader = Reader::new(value);
     let mut groups: Vec<(Arc<str>, Vec<u64>)> = Vec::new();
@@ -105,7 +108,7 @@ fn decode(value: &[u8]) -> Option<Vec<(Arc<str>, Vec<u64>)>> {
     reader.is_at_end().then_some(groups)
 }
 
-/// What a file needs that this version cannot give; None: it can be read.
+/// Returns why this version cannot read a file with `labels`; None: it can.
 pub(crate) fn obstacle(labels: &Labels) -> Option<String> {
     let key_id = labels.key_id.as_ref()?;
     Some(format!("it is encrypted with the key '{key_id}', and this version has no keys"))

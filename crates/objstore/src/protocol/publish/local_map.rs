@@ -1,8 +1,8 @@
-//! The file map of the local directory: `ATOLL_FILES`, and its parts in `ATOLL_MAP/<E>-<part>`, each with the bytes of the
-//! object `map/<E>/<part>`.
+//! The file map of the local directory: `ATOLL_FILES`, and its parts in `ATOLL_MAP/<E>-<part>`, each with the
+//! bytes of the object `map/<E>/<part>`.
 //!
-//! DIR-3: a part is durable before `ATOLL_FILES` names it, and is deleted only after an `ATOLL_FILES` without it is
-//!        durable.
+//! DIR-3: a part is durable before `ATOLL_FILES` names it, and is deleted only after an `ATOLL_FILES` without
+//!        it is durable.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{change, join};
@@ -20,8 +20,8 @@ const PARTS: &str = "ATOLL_MAP";
 
 /// Reads the map that was written last; None when this directory never published.
 ///
-/// Errors: `Invalid` when it is another database's; `Corruption`, with the way out, when it is damaged, or a
-/// part is absent or damaged.
+/// Errors: `Invalid` when the map belongs to another database; `Corruption`, whose message says what to do,
+/// when the map is damaged, or a part is absent or damaged.
 pub(crate) fn read_files(dir: &Path, db_uuid: &str) -> Result<Option<FileMap>> {
     let path = dir.join(FILES);
     let Some(bytes) = read_optional(&path)? else { return Ok(None) };
@@ -73,14 +73,15 @@ pub(crate) fn write_parts(dir: &Path, epoch: u64, parts: &[NewPart]) -> Result<(
     sync_directory(dir)
 }
 
-/// Replaces `ATOLL_FILES`. The new name is durable only after `write_marker`, which follows. In between,
-/// either map will do, because no local file is given up before both are written.
+/// Replaces `ATOLL_FILES`. The rename is durable only after `write_marker`, which follows. A crash in between
+/// may leave the old or the new map. Both are usable, because no local file is given up before both writes
+/// are done.
 pub(crate) fn write_files(dir: &Path, files: &LocalFiles) -> Result<()> {
     replace(&dir.join(FILES), &files.encode(&random_nonce()?))
 }
 
-/// Deletes the parts that a durable `ATOLL_FILES` with `named` does not name. What cannot be deleted stays: it costs space
-/// only, and the next call tries again.
+/// Deletes the parts that `named`, the map in a durable `ATOLL_FILES`, does not name. A part that cannot be
+/// deleted stays: it only costs space, and the next call tries again.
 pub(crate) fn delete_other_parts(dir: &Path, named: Option<&MapInParts>) {
     let paths: HashSet<PathBuf> = named
         .iter()

@@ -1,5 +1,6 @@
-//! Goal:   the local map comes back as it was written, and a part that is absent, damaged or another's is named.
-//! Method: maps of a MapWriter with small limits in a directory; then its files are damaged.
+//! Goal:   the local file map is read as it was written, and an error names a part that is absent, damaged or
+//!         not the right one.
+//! Method: a MapWriter with small limits writes maps into a directory; then the test damages the files.
 
 use super::*;
 use crate::files::{FileChanges, FileRecord, Labels, object_key};

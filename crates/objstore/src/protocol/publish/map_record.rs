@@ -1,8 +1,8 @@
-//! File maps: an entry, a part of a map, a map in parts, ATOLL_FILES (byte tables FMT-W6, FMT-W10 and FMT-W13 of
-//! docs/internals/formats-bucket.md).
+//! The records of file maps: an entry, a part of a map, a map in parts, and ATOLL_FILES (byte tables FMT-W6,
+//! FMT-W10 and FMT-W13 of docs/internals/formats-bucket.md).
 //!
-//! In a part, and beside parts, an entry has about eleven bytes, because most names of objects follow from the number of the
-//! file: 100,000 files are 1.1 MB.
+//! In a part, and in the list of files added to the parts, an entry takes about eleven bytes, because most
+//! names of objects follow from the number of the file. So 100,000 files take 1.1 MB.
 
 use crate::crc::crc32c;
 use crate::files::{FileRecord, Labels};
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 const KIND_LOCAL_FILES: u16 = 9;
 const KIND_MAP_PART: u16 = 11;
 
-/// Field of ATOLL_FILES: its map, when that is in parts.
+/// The field of ATOLL_FILES that holds the file map when the map is in parts.
 const TAG_LOCAL_PARTS: u16 = 0x8001;
 
 /// Every table file of a root, by RocksDB's number.
 pub(crate) type FileMap = BTreeMap<u64, FileRecord>;
 
-/// Returns the objects of `files`, each once: clones of a table give an object a second number. An object on
-/// which two numbers disagree is returned twice.
+/// Returns the objects of `files`, each once, although clones of a table give an object a second file number.
+/// An object is returned twice when two numbers have different records for it.
 pub(crate) fn objects_of(files: &FileMap) -> Vec<&FileRecord> {
     let mut objects: Vec<&FileRecord> = files.values().collect();
     objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -31,7 +31,7 @@ pub(crate) fn objects_of(files: &FileMap) -> Vec<&FileRecord> {
     objects
 }
 
-/// Bytes of the objects of `files`.
+/// The bytes of all objects of `files`; an object with several file numbers counts once.
 pub(crate) fn object_bytes(files: &FileMap) -> u64 {
     objects_of(files).iter().map(|object| object.size).sum()
 }
@@ -47,23 +47,24 @@ pub(crate) struct MapEntry {
     pub(crate) labels: Labels,
 }
 
-/// What a root says of a part. Parts of one map have no number of a file in common and stand in ascending order.
+/// A root's reference to a part of its map. The parts of one map have no file number in common and ascend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartRef {
-    /// `map/<E>/<part>`.
+    /// The number in the part's name `map/<E>/<part>`.
     pub(crate) part: u64,
-    /// Number of its first file.
+    /// The number of the first file in the part.
     pub(crate) first: u64,
     pub(crate) files: u64,
     /// Size of the object.
     pub(crate) bytes: u64,
-    /// The checksum at its end, see [`checksum`]: it tells the part from another object in its place.
+    /// The checksum at the end of the part, see [`checksum`]. It shows when another object is in the part's
+    /// place.
     pub(crate) crc32c: u32,
 }
 
 const REF_BYTES: usize = 36;
 
-/// `map/<E>/<part>`: some files of a map. It counts only through a root that names it.
+/// `map/<E>/<part>`: some files of a map. A part has no meaning until a root names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapPart {
     pub(crate) epoch: u64,
@@ -71,7 +72,7 @@ pub(crate) struct MapPart {
     pub(crate) entries: Vec<MapEntry>,
 }
 
-/// A map in parts: all files of the parts except `removed`, and `added`.
+/// A map in parts. It has the files of the parts without `removed`, and the files in `added`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapInParts {
     /// The epoch of the parts.
@@ -80,9 +81,9 @@ pub(crate) struct MapInParts {
     pub(crate) files_count: u64,
     /// In the order of their files; at least one.
     pub(crate) parts: Vec<PartRef>,
-    /// Files in the parts that are gone or differ, ascending.
+    /// Numbers of files in the parts that the map no longer has, or has with another record; ascending.
     pub(crate) removed: Vec<u64>,
-    /// Files that are not in the parts or differ, ascending.
+    /// Files that the parts lack, or have with another record; ascending.
     pub(crate) added: Vec<MapEntry>,
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct MapInParts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LocalFiles {
     pub(crate) db_uuid: String,
-    /// All files, unless the map is in parts.
+    /// All files; empty when the map is in parts.
     pub(crate) files: Vec<MapEntry>,
     /// The parts are in the folder `ATOLL_MAP`.
     pub(crate) in_parts: Option<MapInParts>,
@@ -130,8 +131,8 @@ impl MapPart {
         frame.finish().map(|()| Self { epoch, part, entries })
     }
 
-    /// Decodes `bytes`, if they are those of `part` of `epoch`; any other part, also one of another database,
-    /// is refused.
+    /// Decodes `bytes` when they are the part `part` of `epoch`. Any other part, also one of another
+    /// database, is an error.
     pub(crate) fn read(bytes: &[u8], epoch: u64, part: PartRef) -> Result<Self, FormatError> {
         let (record, crc) = (Self::decode(bytes)?, checksum(bytes));
         if (record.epoch, record.part, crc) == (epoch, part.part, part.crc32c) {
@@ -146,8 +147,8 @@ impl MapPart {
     }
 }
 
-/// The checksum that a record ends with. (A checksum of the whole record, this one included, would be the
-/// same for all records.)
+/// The checksum at the end of `record`. (A checksum of the whole record, the stored checksum included, would
+/// be the same for all records.)
 pub(crate) fn checksum(record: &[u8]) -> u32 {
     crc32c(&record[..record.len().saturating_sub(4)])
 }

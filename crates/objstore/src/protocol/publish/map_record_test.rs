@@ -1,6 +1,7 @@
-//! Goal:   parts of file maps survive the way to bytes and back, damage and other parts are refused, and maps of earlier
-//!         versions are read.
-//! Method: random entries with keys of every form; every truncation and flipped bit; roots in the bucket made by hand.
+//! Goal:   parts of file maps are the same after encoding and decoding, damaged and wrong parts are refused,
+//!         and maps of earlier versions are read.
+//! Method: random entries with keys of every form; every truncation, and a flipped bit in every byte; roots
+//!         that the test writes into the bucket.
 
 use crate::files::{FileRecord, Labels, object_key};
 use crate::protocol::format::image;
@@ -61,8 +62,8 @@ fn a_part_survives_the_way_to_bytes_and_no_damage_does() {
     }
 }
 
-/// The names are like those of files that were written, and of files that a bulk load uploaded before they
-/// had a number.
+/// The first names are those of files that RocksDB has written. The second are those of files that a bulk
+/// load has uploaded before they had a number.
 #[test]
 fn names_follow_from_numbers_so_an_entry_has_few_bytes() {
     let bytes_of = |name: fn(u64) -> String| {
@@ -94,7 +95,7 @@ fn another_part_is_refused_by_name() {
             labels: Labels::default(),
         }],
     };
-    // The other part is of another database: the same names, other files.
+    // `other` is a part of another database: it has the same epoch and part number, but another file.
     let (ours, other) = (part(1), part(2));
     let error = MapPart::read(&other.encode(&NONCE), 3, reference(&ours)).unwrap_err().to_string();
     assert!(error.contains("another database"), "{error}");
@@ -247,6 +248,6 @@ fn an_object_with_two_numbers_is_counted_once() {
     assert_eq!(object_bytes(&files), 1110);
     let keys: Vec<&str> = objects_of(&files).iter().map(|object| &*object.key).collect();
     assert_eq!(keys, ["a", "b", "c"]);
-    // An object of which two numbers say different things is listed twice.
+    // An object is listed twice when two file numbers have different sizes for it.
     assert_eq!(objects_of(&FileMap::from([(1, record("a", 10)), (2, record("a", 11))])).len(), 2);
 }

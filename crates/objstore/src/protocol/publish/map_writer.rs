@@ -1,19 +1,19 @@
-//! The file map as the publisher writes it: parts, and what has changed since they were made.
+//! The file map as the publisher writes it: parts, and the changes since the parts were made.
 //!
-//! A small map stands in the root, whole. A large one is cut into parts by the numbers of its files; a root names the parts
-//! and holds the files that differ from them. When those are more than 10 KiB, the part with most of them is made anew.
-//! RocksDB numbers files upwards, so that is mostly the last one. So a publish sends what has changed and sometimes one part,
-//! and looks at no other entries.
+//! The root holds a small map as a whole. A large map is cut into parts by file number: a root names the
+//! parts and holds the changes, which are the files that differ from the parts. When the changes take more
+//! than 10 KiB, the part with most changes is made anew. RocksDB numbers files upwards, so that is mostly the
+//! last part. So a publish sends the changes and sometimes one part, and looks at no other entries.
 //!
 //! ```text
 //! parts   [1..4999] [5002..9876] .. [77000..81003]      each an object, never changed
 //! root    + 81004, 81007, 81010   - 5002, 80011         until they are 10 KiB
 //! ```
 //!
-//! MAP-1: parts and changes together are always all of `files`.
-//! MAP-2: a part has one content for ever, and its number is used once.
-//! MAP-3: nothing here is undone when a publish fails: the same files come again with the next one (`Files::snapshot`),
-//!        and parts that are not in the bucket yet stay in `unsent`.
+//! MAP-1: the parts and the changes together always make up `files`.
+//! MAP-2: the content of a part never changes, and its number is used once.
+//! MAP-3: the writer undoes nothing when a publish fails: the next publish enters the same files again
+//!        (`Files::snapshot`), and parts that are not in the bucket yet stay in `unsent`.
 //!
 //! Pure: no I/O. Threads: owned by the publisher.
 
@@ -25,12 +25,12 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// About how many bytes a changed file takes in a root: a file that was added, or one of a part
-/// that is gone or differs.
+/// About how many bytes a root needs for a file that is not in the parts, and for a file of the parts that is
+/// gone or differs.
 const ADDED_BYTES: usize = 16;
 const REMOVED_BYTES: usize = 3;
 
-/// When a map has parts, and how large they are.
+/// The limits that decide when a map is cut into parts, and how large the parts are.
 #[derive(Debug, Clone)]
 pub(crate) struct MapLimits {
     /// A map of at most this many files stands in the root: 256 entries have 16 KiB. A map in parts goes back
@@ -38,11 +38,11 @@ pub(crate) struct MapLimits {
     pub(crate) small_files: usize,
     /// Files per part; more only when the map would have too many parts. 4096 entries have 45 to 53 KiB.
     pub(crate) part_files: usize,
-    /// About how many bytes of a root the changes beside the parts may take. With one part, that is at most
-    /// 63 KiB for one publish.
+    /// About how many bytes of a root the changes may take. Together with one new part, a publish then sends
+    /// at most 63 KiB.
     pub(crate) changes_bytes: usize,
-    /// A restore reads at most this many parts: with one root, 20 pieces of the MANIFEST, 41 merged objects
-    /// and 48 chunks, that makes 150 objects.
+    /// The most parts of a map, all of which a restore reads: 40 parts, one root, 20 pieces of the MANIFEST
+    /// and 89 objects of the WAL are 150 objects.
     pub(crate) parts_max: usize,
 }
 
@@ -54,14 +54,14 @@ pub(crate) struct NewPart {
     pub(crate) nonce: Nonce,
 }
 
-/// The map of the next root.
+/// Builds the file map of the next root.
 #[derive(Debug)]
 pub(crate) struct MapWriter {
     epoch: u64,
     limits: MapLimits,
     files: FileMap,
     parts: Vec<PartRef>,
-    /// Numbers whose file is not as the parts say; true: the parts have one of that number.
+    /// The numbers of the files that differ from the parts; true: the parts have a file of that number.
     changes: BTreeMap<u64, bool>,
     unsent: Vec<NewPart>,
     next_part: u64,
@@ -89,8 +89,8 @@ impl MapWriter {
         &self.files
     }
 
-    /// Parts that a root may name only when they are in the bucket; they are returned until [`Self::sent`] is
-    /// called.
+    /// The new parts: a root may name them only when they are in the bucket. They are returned until
+    /// [`Self::sent`] is called.
     pub(crate) fn unsent(&self) -> &[NewPart] {
         &self.unsent
     }
@@ -100,7 +100,7 @@ impl MapWriter {
         self.unsent.clear();
     }
 
-    /// The map as the next root and `ATOLL_FILES` hold it: all files of a small one, or parts and changes.
+    /// The map as the next root and `ATOLL_FILES` hold it: all files of a small map, or parts and changes.
     pub(crate) fn content(&self) -> (Vec<MapEntry>, Option<MapInParts>) {
         if self.parts.is_empty() {
             return (map_entries(&self.files), None);
@@ -122,10 +122,9 @@ impl MapWriter {
         std::mem::take(&mut self.visited)
     }
 
-    /// Enters `changes` and makes the parts that have to be made anew. Returns whether anything differs from
-    /// before.
+    /// Enters `changes` and makes new parts where the limits require it. Returns whether the map has changed.
     ///
-    /// Errors: the system gives no random bytes; nothing is lost, MAP-3.
+    /// Errors: the system gives no random bytes; the changes are not lost, see MAP-3.
     pub(crate) fn apply(&mut self, changes: FileChanges) -> Result<bool> {
         let mut is_other = false;
         for (number, file) in changes {
@@ -178,8 +177,9 @@ impl MapWriter {
         Ok(())
     }
 
-    /// Merges pairs of parts before there are too many: one pair at a time, and not in a publish that makes a
-    /// part anyway. Beyond the limit, as many pairs are merged as necessary.
+    /// Merges pairs of neighbouring parts before there are too many. Near the limit, one pair is merged per
+    /// publish, and none in a publish that makes a part anyway. Above the limit, as many pairs are merged as
+    /// necessary.
     fn keep_parts_few(&mut self) -> Result<()> {
         let is_idle = self.unsent.is_empty();
         let mut max = if is_idle { self.limits.parts_max.saturating_sub(2) } else { self.limits.parts_max };
@@ -193,14 +193,15 @@ impl MapWriter {
         Ok(())
     }
 
-    /// How many files a part may get: with parts of this size, the map has at most three quarters of the
-    /// parts allowed.
+    /// The most files that a new part may have. With parts of this size, the map has at most three quarters
+    /// of the parts that are allowed.
     fn part_files(&self) -> usize {
         let parts = (self.limits.parts_max * 3 / 4).max(1);
         self.limits.part_files.max(self.files.len().div_ceil(parts))
     }
 
-    /// The part with most bytes of changes in its range; None when all changes together are few.
+    /// The part whose range has most bytes of changes; None while all changes together are within
+    /// `changes_bytes`.
     fn most_changed_part(&mut self) -> Option<usize> {
         self.visited += self.changes.len() as u64;
         let mut bytes = vec![0; self.parts.len()];
@@ -215,13 +216,14 @@ impl MapWriter {
         (0..bytes.len()).max_by_key(|part| bytes[*part])
     }
 
-    /// The part in whose range `number` is. The range of the first begins at 0, each ends where the next begins.
+    /// The index of the part in whose range `number` is. The first range begins at 0; each ends where the
+    /// next begins.
     fn part_of(&self, number: u64) -> usize {
         self.parts.partition_point(|part| part.first <= number).saturating_sub(1)
     }
 
-    /// Makes the neighbouring parts `old` anew, each of at most `part_files` files. A map without parts is
-    /// cut as a whole.
+    /// Replaces the neighbouring parts `old` by new parts of at most `part_files` files each. A map without
+    /// parts is cut into parts as a whole.
     fn remake(&mut self, old: Range<usize>, part_files: usize) -> Result<()> {
         let start = if old.start == 0 { 0 } else { self.parts[old.start].first };
         let end = self.parts.get(old.end).map(|part| part.first);

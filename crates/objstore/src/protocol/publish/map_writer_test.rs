@@ -1,6 +1,7 @@
-//! Goal:   parts and changes are all of the map whatever happens to it, within the limits, and a publish costs what changed.
-//! Method: random changes, with publishes that fail, over small limits, read back from parts as a restore reads them; and the
-//!         limits of a server over 100,000 files. The seed is printed.
+//! Goal:   parts and changes always make up the whole map and stay within the limits, and the cost of a
+//!         publish depends on what has changed.
+//! Method: random changes and failed publishes with small limits; the map is read back as a restore reads it.
+//!         Then a map of 100,000 files with a server's limits. The seed is printed.
 
 use super::*;
 use crate::files::Labels;
@@ -9,7 +10,7 @@ use crate::protocol::shared::Tuning;
 use crate::protocol::testing::test_random::Random;
 use std::collections::HashMap;
 
-/// The bucket, and what the newest root says.
+/// The parts in the bucket, and the file map of the newest root.
 #[derive(Default)]
 struct Published {
     objects: HashMap<u64, Bytes>,
@@ -18,7 +19,8 @@ struct Published {
 }
 
 impl Published {
-    /// Puts what `map` has not sent, and the root. Returns the bytes of both.
+    /// Puts the unsent parts of `map` and the root. Returns the bytes of the parts and of the root's map in
+    /// parts.
     fn publish(&mut self, map: &mut MapWriter) -> usize {
         let mut bytes = 0;
         for new in map.unsent() {
@@ -64,7 +66,8 @@ fn parts_and_changes_are_always_the_whole_map() {
         let mut map = MapWriter::new(3, limits.clone());
         let mut published = Published::default();
         let mut model = FileMap::new();
-        // What the newest root lacks; it comes with each publish until one gets through.
+        // The changes that the newest root lacks; they are applied again with each publish until one
+        // succeeds.
         let mut pending = FileChanges::new();
         for _ in 0..150 {
             let many = if random.below(20) == 0 { 40 } else { 5 };
@@ -106,8 +109,9 @@ fn only_what_is_another_counts_as_a_change() {
     }
 }
 
-/// In each publish, five files are new and five go. Returns the most bytes sent and the average, the most
-/// entries looked at, and the most parts.
+/// Publishes a map of `files` files `publishes` times; each publish adds five files and removes five. Returns
+/// the most bytes and the average bytes that a publish sent, the most entries that one looked at, and the
+/// most parts.
 fn costs(files: u64, publishes: u64) -> (usize, usize, u64, usize) {
     let mut random = Random::from_environment("costs");
     let mut map = MapWriter::new(3, Tuning::default().map);
@@ -120,7 +124,7 @@ fn costs(files: u64, publishes: u64) -> (usize, usize, u64, usize) {
     let first: FileChanges = (0..files)
         .map(|_| {
             let number = number(&mut random);
-            // The names are as after a bulk load: these take most bytes.
+            // The objects are named as after a bulk load, because such names take most bytes.
             let key = crate::files::object_key(1, &format!("s{number}"), "sst").into();
             (
                 number,

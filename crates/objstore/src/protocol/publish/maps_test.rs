@@ -1,6 +1,7 @@
-//! Goal:   a database of 100,000 table files costs a publish what has changed, a restore a bounded number of objects, and a
-//!         part of its map that is lost or replaced is named.
-//! Method: a store that counts requests and bytes. The many files are entries of a root made by hand: nothing reads them.
+//! Goal:   with 100,000 table files, the cost of a publish depends on what has changed, a restore reads a
+//!         bounded number of objects, and an error names a part of the map that is lost or replaced.
+//! Method: a store that counts requests and bytes. Most files exist only as entries of a root that the test
+//!         writes; no one reads them.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -23,13 +24,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many bytes a publish of ten changed files may send, without a new MANIFEST, which does not occur here.
+/// How many bytes a publish of ten changed files may send. Pieces of a new MANIFEST would come on top, but no
+/// new MANIFEST occurs here.
 const PUBLISH_BYTES_MAX: usize = 64 << 10;
 const RESTORE_OBJECTS_MAX: usize = 150;
 /// The changes of this many publishes are more than a root holds, so a part is made anew.
 const PUBLISHES: u64 = 120;
 
-/// The limits of a server's maps, and an owner that makes no request of its own accord.
+/// The tuning of a test, but with a server's limits for file maps. The owner makes no request by itself.
 fn server_tuning() -> Tuning {
     let server = Tuning::default();
     Tuning { map: server.map, alive_interval: Duration::from_secs(3600), gc: server.gc, ..quick() }
@@ -41,7 +43,7 @@ fn newest_root(bucket: &Bucket, epoch: u64) -> Root {
     block(image::read_root(bucket, RootId { epoch, slot: *slots.last().unwrap() })).unwrap()
 }
 
-/// A bucket with one database that has `files` table files, of which only a few exist.
+/// A bucket with one database that has `files` table files and a few more; only the few have an object.
 fn bucket_with(files: u64, random: &mut Random) -> (Bucket, std::sync::Arc<StuckStore>) {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
     let dir = scratch();
@@ -59,7 +61,7 @@ fn bucket_with(files: u64, random: &mut Random) -> (Bucket, std::sync::Arc<Stuck
     let mut number = 1000;
     for _ in 0..files {
         number += 1 + random.below(4);
-        // The names are as after a bulk load: these take most bytes.
+        // The objects are named as after a bulk load, because such names take most bytes.
         let key = object_key(1, &format!("s{number}"), "sst").into();
         changes.insert(
             number,
@@ -77,7 +79,7 @@ fn bucket_with(files: u64, random: &mut Random) -> (Bucket, std::sync::Arc<Stuck
     (bucket, store)
 }
 
-/// Opens without a directory. Also returns the number of objects that this read.
+/// Opens the database without a local directory. Also returns the number of objects that the restore read.
 fn restore(dir: &Path, bucket: &Bucket, store: &StuckStore) -> (Db, usize) {
     store.forget();
     let heir = open_store(&config(dir, "heir:1", Durability::Sync), bucket, server_tuning()).unwrap();
@@ -87,8 +89,9 @@ fn restore(dir: &Path, bucket: &Bucket, store: &StuckStore) -> (Db, usize) {
     (Db::open(heir, dir, false), read.iter().sum())
 }
 
-/// The most that one publish of ten changed files costs: bytes sent beside those of the files, parts of the map among them,
-/// entries looked at, bytes written for the local map.
+/// The most that one publish of ten changed files costs. `bytes`: sent to the bucket, without the table
+/// files. `parts`: parts of the map that were sent. `entries`: entries of the map that were looked at.
+/// `local_bytes`: written for the map in the local directory.
 #[derive(Debug, Default)]
 struct Cost {
     bytes: usize,
@@ -108,8 +111,8 @@ fn local_map_bytes(dir: &Path, before: &BTreeSet<String>) -> (u64, BTreeSet<Stri
     (bytes + files, parts.iter().map(name).collect())
 }
 
-/// Publishes `publishes` times, each time with five new files and five that go. Returns the most that one
-/// publish cost.
+/// Publishes `publishes` times, each time after adding five files and removing five. Returns the most that
+/// one publish cost.
 fn cost_of_publishes(db: &Db, dir: &Path, store: &StuckStore, random: &mut Random, publishes: u64) -> Cost {
     let files = db.store.files();
     let mut live: Vec<u64> = files.list().into_iter().map(|(number, _)| number).collect();
@@ -171,7 +174,8 @@ fn a_publish_of_ten_files_of_a_hundred_thousand_sends_little_and_a_restore_reads
     assert!(many.entries <= few.entries + few.entries / 2, "entries looked at: {few:?}, {many:?}");
 }
 
-/// A small database has its map in the root: a publish is the root, and the piece of the MANIFEST if there is one.
+/// The root of a small database holds the file map, so a publish puts only the root, and a piece of the
+/// MANIFEST when that has grown.
 #[test]
 fn a_publish_of_a_small_database_is_one_request_beside_its_files_and_its_manifest() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
@@ -196,7 +200,8 @@ fn a_publish_of_a_small_database_is_one_request_beside_its_files_and_its_manifes
     crash(db);
 }
 
-/// The parts of a map are in the bucket, but the root is not: the next owner deletes them.
+/// Parts of a map are in the bucket, but the root that would name them is not, so the next owner deletes the
+/// parts.
 #[test]
 fn parts_of_a_root_that_never_came_are_collected() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
@@ -293,7 +298,7 @@ fn a_root_waits_for_the_parts_that_it_names() {
             std::thread::sleep(Duration::from_millis(2));
         }
     };
-    wait_for_parts(1); // Until then, a root of the state before the parts may come.
+    wait_for_parts(1); // Before that, a root without the new parts may still be published.
     store.forget();
     wait_for_parts(2);
     assert_eq!(store.seen(Verb::Put, "/root/"), 0, "a root came without its parts");

@@ -1,4 +1,4 @@
-//! From one root to the next: the publisher, and the file map that it writes.
+//! Publishing a root: the publisher, and the file map that it writes into the root.
 
 pub(in crate::protocol) mod compact;
 pub(in crate::protocol) mod labels;

@@ -1,7 +1,8 @@
-//! Goal:   a root in the bucket is restorable and published exactly once, whatever happens on the way (IMAGE-1,
-//!         IMAGE-2, IMAGE-5); the gates are needed, and the bucket does not grow without bound.
-//! Method: every kind of fault at every request of a publish, one at a time; gates switched off; the bucket's objects
-//!         counted and compared with what the newest root needs.
+//! Goal:   every root in the bucket can be restored and is published exactly once, whatever fails during a
+//!         publish (IMAGE-1, IMAGE-2, IMAGE-5); the gates of a publish are needed, and the bucket does not
+//!         grow without bound.
+//! Method: one fault at a time, of every kind and at every request of a publish; gates are switched off; the
+//!         bucket's objects are counted and compared with those that the newest root needs.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -39,7 +40,7 @@ fn a_publish_survives_every_single_fault() {
             let (bucket, faults) = faulty_bucket();
             let dir = scratch();
             let mut model = Model::default();
-            // Without the liveness hint only publisher, shipper and uploads send requests.
+            // The liveness hint is switched off, so that only publisher, shipper and uploads send requests.
             let mut tuning = quick();
             tuning.alive_interval = Duration::from_secs(3600);
             let store =
@@ -67,7 +68,8 @@ fn a_publish_survives_every_single_fault() {
     }
 }
 
-/// Shows that gate PUB-G2 is needed: family 0 is flushed and published, the WAL that family 1 needs is not shipped.
+/// Shows that gate PUB-G2 is needed. Family 0 is flushed, family 1 is not: a root published before the WAL is
+/// shipped has only family 0's half of the transaction.
 #[test]
 fn without_gate_g2_half_a_transaction_comes_back() {
     for gate_wal in [true, false] {
@@ -90,8 +92,8 @@ fn without_gate_g2_half_a_transaction_comes_back() {
     }
 }
 
-/// Shows that gate PUB-G2 reaches into the newest WAL when data that a commit there ceased to name leaves the
-/// MANIFEST.
+/// Shows that gate PUB-G2 reaches into the newest WAL: a root without dropped data waits for the commit that
+/// removed the last reference to the data.
 #[test]
 fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     for is_noted in [true, false] {
@@ -104,7 +106,7 @@ fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
         let before = db.store.shared().published_slot();
         db.commit(&mut model, 0b11, 1, 10);
         db.drop_data(is_noted);
-        db.create_family(2); // The bytes in front of this are in a chunk of their own, see `next_mark`.
+        db.create_family(2); // The bytes before this change get a chunk of their own, see `next_mark`.
         db.commit(&mut model, 0b11, 2, 20);
         let deadline = Instant::now() + WAIT;
         while db.store.shared().published_slot() == before || db.store.shared().is_dirty() {
@@ -119,7 +121,7 @@ fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     }
 }
 
-/// A publish that waits for the bucket still counts as lag.
+/// A publish that waits for the bucket still counts as lag: the newest root does not have its changes yet.
 #[test]
 fn the_publish_lag_is_zero_only_when_the_newest_root_says_all() {
     let (bucket, faults) = faulty_bucket();
@@ -148,7 +150,8 @@ fn the_publish_lag_is_zero_only_when_the_newest_root_says_all() {
     crash(db);
 }
 
-/// With `local`, a publish waits for the flush that makes the log superfluous, but not for ever.
+/// With durability `local`, a publish waits for the flush that makes the log superfluous, but no longer than
+/// `flush_patience`.
 #[test]
 fn the_log_is_not_shipped_for_a_publish_between_two_flushes() {
     for (patience, is_shipped) in [(WAIT, false), (Duration::from_millis(50), true)] {
@@ -189,7 +192,7 @@ fn wait_for_root_behind(db: &Db, slot: u64) {
     }
 }
 
-/// The objects of files that are given up while nothing else happens are deleted.
+/// When RocksDB removes a file and nothing else happens, the object of that file is deleted all the same.
 #[test]
 fn an_idle_database_deletes_the_objects_of_removed_files() {
     let bucket = Bucket::in_memory();
@@ -211,7 +214,8 @@ fn an_idle_database_deletes_the_objects_of_removed_files() {
     crash(db);
 }
 
-/// Waits until a root names a table file; with durability `local`, roots are published without a request.
+/// Waits until a published root names a table file; returns the root's slot. With durability `local`, the
+/// publisher publishes without being asked.
 fn wait_for_root_with_file(db: &Db) -> u64 {
     let deadline = Instant::now() + WAIT;
     loop {
@@ -254,7 +258,7 @@ fn root(ddl_seq: u64) -> Root {
     }
 }
 
-/// Puts chunks with the given DDL numbers, each with the checksum of the object before it.
+/// Puts a WAL chunk for each DDL number in `ddl`. Each chunk has the checksum of the chunk before it.
 fn put_chunks(bucket: &Bucket, ddl: &[u64]) {
     let mut previous_crc32c = 0;
     for (chunk, ddl_seq) in (0..).zip(ddl) {
@@ -324,7 +328,7 @@ fn a_replaced_chunk_breaks_the_chain() {
     assert!(matches!(replayed(&bucket, &root(1), Some(3)), Err(StoreError::Corruption(_))));
 }
 
-/// Damage of any object that a restore reads is refused with the object's name.
+/// A restore refuses a damaged object, whichever it reads, and names the object.
 #[test]
 fn damage_in_the_bucket_is_named() {
     let (bucket, faults) = faulty_bucket();
@@ -387,7 +391,8 @@ fn the_bucket_keeps_what_the_newest_root_needs_and_little_more() {
         let manifests = count(&names::manifest_dir(1, newest.manifest));
         assert!(manifests <= 7, "{manifests} objects of one MANIFEST");
         let parts = parts_of_kept_roots(&bucket, newest.id);
-        // Two live files; the roots kept, and the claim; the parts of all their maps.
+        // The bucket has the two live files, the kept roots and the claim, and the parts of the kept roots'
+        // maps.
         if counts.0 == 2
             && counts.1 <= 8
             && counts.2 <= 12
@@ -405,7 +410,8 @@ fn the_bucket_keeps_what_the_newest_root_needs_and_little_more() {
     assert_eq!(restored(&bucket, &model, "after trimming").last_seq, model.commits.len() as u64);
 }
 
-/// Reads the maps of the newest root and of those kept behind it. Returns how many parts they have together.
+/// Reads the file maps of the newest root and of the older roots that are kept. Returns how many different
+/// parts these maps have.
 fn parts_of_kept_roots(bucket: &Bucket, newest: RootId) -> usize {
     let kept = newest.slot - quick().roots_kept..=newest.slot;
     let images = kept.map(|slot| block(image::load(bucket, RootId { slot, ..newest })).unwrap());
@@ -424,7 +430,8 @@ fn leftovers_of_former_owners_are_swept_and_nothing_else() {
     db.flush(0, true);
     db.store.publish(WAIT).unwrap();
     lose(db, dir.path());
-    // An upload that no root ever named, a foreign object, and a fence that must stay.
+    // A table file that no root has ever named, and an object that the database has not written. The fences
+    // of epoch 1, which the next claim puts, must stay.
     for key in ["sst/00/00000000000000000001-77.sst", "sst/readme"] {
         let path = dir.path().join("x");
         std::fs::write(&path, b"0123456789").unwrap();

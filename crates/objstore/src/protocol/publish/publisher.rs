@@ -3,7 +3,7 @@
 //! ```text
 //! snapshot under the lock: MANIFEST number and length, DDL number, table files, WALs, gate position
 //! PUB-G1  wait until every table file of the snapshot is in the bucket
-//! PUB-G2  wait until every WAL below the newest is shipped, and the newest as far as it ceased to name dropped data
+//! PUB-G2  wait until every older WAL is shipped, and the newest up to the commits that dropped data
 //!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
 //!     PUT new parts of the file map       map/E/<part>      (publisher/map.rs; small maps have none)
 //!     write ATOLL_FILES and ATOLL locally (DIR-2)
@@ -11,12 +11,14 @@
 //! PUB-G3, PUB-G4  tell the collector what the root has made superfluous (gc/)
 //! ```
 //!
-//! Merged WAL objects (merger.rs) are named by the next root, or by a root of their own that repeats the one before it.
+//! Merged WAL objects (merger.rs) are named by the next root. When no other root is due, a root that repeats
+//! the newest one in everything else is published for them.
 //!
-//! PUB-1: the snapshot is consistent because RocksDB removes a table file only after a MANIFEST sync, and that event
-//!        waits for the lock the snapshot holds; files added meanwhile are only too many, never too few.
-//! PUB-2: slots, MANIFEST chunks and parts of the map are tried with the same bytes until their outcome is known; so a
-//!        root is published exactly once.
+//! PUB-1: the snapshot is consistent. RocksDB removes a table file only after a MANIFEST sync, and the notice
+//!        of that sync waits for the lock that the snapshot holds. So the snapshot may have files that its
+//!        MANIFEST does not name yet, but it never lacks one.
+//! PUB-2: a slot, a MANIFEST chunk or a part of the map is sent with the same bytes until the outcome is
+//!        known, so a root is published exactly once.
 //! Threads: one task per database; only it writes `Published`.
 
 mod map;
@@ -48,26 +50,26 @@ const MANIFEST_CHUNK_BYTES_MAX: u64 = 4 << 20;
 /// The shortest and the longest wait after a failed publish.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(200);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
-/// How often the publisher looks again without any event.
+/// How often the publisher looks for work when no event wakes it.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What one root will contain.
+/// The state of the database that one root will record.
 struct Snapshot {
     ticket: u64,
     manifest: u64,
     manifest_bytes: u64,
     ddl_seq: u64,
     wal_min: u64,
-    /// Gate PUB-G2: every WAL below this number is needed...
+    /// Gate PUB-G2: a restore of the root needs all WALs below this number.
     wal_needed: u64,
-    /// ...and so the WAL must have been shipped up to this position.
+    /// Gate PUB-G2: the WAL must be shipped up to this position before the root is created.
     gate: u64,
     /// The newest commits. No commit whose rows are in files of this MANIFEST is newer.
     position: Position,
     files: FilesSnapshot,
 }
 
-/// The MANIFEST as far as its bytes are in the bucket.
+/// The MANIFEST up to the bytes that are in the bucket.
 #[derive(Default)]
 struct Uploaded {
     manifest: ManifestCopy,
@@ -76,15 +78,15 @@ struct Uploaded {
     offsets: Vec<u64>,
 }
 
-/// How one attempt ended.
+/// How one attempt to publish ended.
 enum Step {
-    /// The newest root says what the snapshot says.
+    /// The newest root has everything that the snapshot has.
     Published,
-    /// What was tried is done; or this process was fenced, and nothing more can be.
+    /// A step of the publish is done; or this process is fenced and can publish no more.
     Done,
-    /// RocksDB moved on; take a new snapshot at once.
+    /// RocksDB has removed a file or a MANIFEST of the snapshot; take a new snapshot at once.
     Again,
-    /// Nothing can be published yet.
+    /// There is nothing to publish now, or it cannot be published yet.
     Nothing,
 }
 
@@ -98,7 +100,7 @@ pub(crate) struct Publisher {
     /// `map` has changes that the newest root lacks: a publish failed after they had been made.
     is_map_ahead: bool,
     history: RootHistory,
-    /// RocksDB removed a file of the last snapshot before it was uploaded; hold the files of the next one.
+    /// RocksDB removed a file of the last snapshot before its upload, so the next snapshot holds its files.
     hold_files: bool,
 }
 
@@ -141,7 +143,9 @@ impl Publisher {
         }
     }
 
-    /// Keeps the rate below one publish per interval, unless somebody waits for the next: also the merger, when it is behind.
+    /// Waits until one publish interval has passed since `started`. Returns early when a thread has asked for
+    /// a publish, when the store closes, and when the merger is behind and waits for a root that names its
+    /// objects.
     async fn rest(&self, started: Instant) {
         let interval = self.shared.tuning.publish_interval;
         while started.elapsed() < interval {
@@ -182,7 +186,8 @@ impl Publisher {
         let shared = &self.shared;
         let mut state = shared.lock();
         let is_asked = state.publish_asked > state.publish_done;
-        // Files may be given up without a MANIFEST edit; their objects leave with a root that does not name them.
+        // RocksDB may give files up without a MANIFEST edit. Their objects are deleted only after a root that
+        // does not name them, so a publish is needed for them, too.
         let has_news = state.dirty_since.is_some() || shared.files.has_garbage();
         let is_time = has_news
             && state.is_open_for(shared.tuning.settle_after_open)
@@ -210,9 +215,9 @@ impl Publisher {
         Some(snapshot)
     }
 
-    /// Whether to wait for flushes that may make the log superfluous. With durability `local` the log is
-    /// shipped only because a root needs it, as a root does between the flush of one family and that of
-    /// another whose rows are in the same log.
+    /// Whether a publish should wait for flushes that may make the log superfluous. With durability `local`
+    /// the log is shipped only when a root needs it. A root needs it while one column family is flushed and
+    /// another one, with rows in the same log, is not.
     fn may_flushes_spare_the_log(&self, state: &State) -> bool {
         let Tuning { spared_log_bytes, flush_patience, .. } = self.shared.tuning;
         self.shared.path.durability() == Durability::Local
@@ -220,9 +225,9 @@ impl Publisher {
             && state.dirty_since.is_some_and(|since| since.elapsed() < flush_patience)
     }
 
-    /// Returns the position up to which the log must be shipped (PUB-G2): that covers all WALs below the
-    /// newest, and the commits that ceased to name dropped data. WALs that are gone already are given up,
-    /// before the DDL number is read.
+    /// Returns the position up to which the log must be shipped (PUB-G2). It lies behind all WALs below the
+    /// newest, and behind the commits that dropped data. WALs whose files are gone are given up here, before
+    /// `take_snapshot` reads the DDL number, because giving them up raises that number.
     fn gate(&self, state: &mut State) -> u64 {
         if !self.shared.tuning.gate_wal {
             return 0;
@@ -273,8 +278,8 @@ impl Publisher {
         })
     }
 
-    /// Gate PUB-G1: waits until the files are uploaded. A load may keep this gate shut for long; objects that
-    /// are merged meanwhile are named by roots of their own.
+    /// Gate PUB-G1: waits until the files of `snapshot` are uploaded. During a load that may take long, so
+    /// merged WAL objects are named meanwhile by roots of their own.
     async fn wait_for_files(&mut self, snapshot: &Snapshot) -> Result<UploadedFiles> {
         let shared = self.shared.clone();
         let mut uploaded = std::pin::pin!(shared.files.wait_uploaded(&snapshot.files));
@@ -299,15 +304,15 @@ impl Publisher {
             if shared.is_ending() {
                 return Err(StoreError::Interrupted("the store is closing".to_owned()));
             }
-            // The timeout only guards against a signal between the test and the wait.
+            // A signal may come between the test and the wait; the timeout then ends the wait.
             let _ = tokio::time::timeout(Duration::from_millis(100), moved).await;
             self.publish_runs().await?;
         }
     }
 
-    /// Names merged WAL objects in a root that repeats the newest one in everything else. It waits for no
-    /// gate: what the gates guard has been in the bucket since the newest root. Does nothing when there is
-    /// nothing new to name.
+    /// Publishes a root that names new merged WAL objects and repeats the newest root in everything else. It
+    /// needs no gate, because the bucket has had everything that the gates wait for since the newest root.
+    /// Does nothing when there is no new merged object.
     async fn publish_runs(&mut self) -> Result<()> {
         let Some(newest) = &self.published else { return Ok(()) };
         let wal_runs = {
@@ -332,7 +337,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Puts the bytes of the MANIFEST that are not in the bucket yet.
+    /// Puts the bytes of the snapshot's MANIFEST that are not in the bucket yet.
     async fn put_manifest(&mut self, snapshot: &Snapshot) -> Result<Step> {
         let ManifestCopy { number, copy } = self.uploaded.manifest;
         if number != snapshot.manifest || self.uploaded.offsets.len() >= self.manifest_chunks_max() {
@@ -351,8 +356,9 @@ impl Publisher {
         Ok(Step::Done)
     }
 
-    /// How many chunks a MANIFEST may have; one with more is put again in fewer, larger chunks. The limit is
-    /// at least twice the number of full chunks, so that a large MANIFEST is not put again and again.
+    /// How many chunks a MANIFEST may have. A MANIFEST with more chunks is put again, as a new copy in fewer,
+    /// larger chunks. The limit is at least twice the number of full chunks, so that a large MANIFEST is not
+    /// put again and again.
     fn manifest_chunks_max(&self) -> usize {
         let full_chunks = self.uploaded.bytes.div_ceil(MANIFEST_CHUNK_BYTES_MAX) as usize;
         self.shared.tuning.manifest_chunks_max.max(2 * full_chunks)
@@ -389,7 +395,7 @@ impl Publisher {
         }
     }
 
-    /// Makes the next root, its bytes, and the nonce in them.
+    /// Makes the next root. Also returns its encoded bytes and the nonce in them.
     fn root(&self, snapshot: &Snapshot) -> Result<(Root, Bytes, [u8; 16])> {
         let shared = &self.shared;
         let slot = shared.published_slot() + 1;
@@ -438,7 +444,8 @@ impl Publisher {
         }
     }
 
-    /// Rule PUB-2: no error ends the attempt, because other bytes for the same slot could then follow.
+    /// Creates `key`; retries after an error until the outcome is known (PUB-2). If it returned the error,
+    /// the next attempt could use other bytes for the same slot.
     async fn settle(&self, key: &str, bytes: &Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
         let report = |error: &StoreError| self.shared.report("publishing to the bucket", error);
         loop {
@@ -450,7 +457,8 @@ impl Publisher {
         }
     }
 
-    /// The root is in the bucket: what waited for it may go on (PUB-G3, PUB-G4).
+    /// The root is in the bucket: tells the collector which objects are superfluous (PUB-G3, PUB-G4) and
+    /// wakes the threads that wait for the publish.
     fn after_root(&mut self, root: Root, snapshot: &Snapshot) {
         self.root_created(&root);
         self.shared.path.set_ddl_published(root.ddl_seq);
@@ -461,7 +469,7 @@ impl Publisher {
         self.finish(snapshot);
     }
 
-    /// Tells the rest of the process about a new root.
+    /// Tells the history, the WAL table and the merger about a new root.
     fn root_created(&self, root: &Root) {
         let shared = &self.shared;
         add(&shared.bucket.stats().roots_published, 1);

@@ -1,8 +1,9 @@
-//! Is the bucket older than the local directory? Somebody may have put an earlier state of it back, or started the
-//! server with an earlier copy.
+//! Checks whether the bucket is older than the local directory. That is so when somebody has put an earlier
+//! state of the bucket back, or has started the server with an earlier copy of the bucket.
 //!
-//! Such a bucket lacks table files that the directory gave up because they were in the bucket, and it hands out epochs
-//! a second time. Neither side alone is then the newest database, so a person decides.
+//! An older bucket lacks table files that the directory deleted because the bucket had them, and it hands out
+//! the numbers of epochs a second time. Then the newest database is in the bucket and the directory together,
+//! not in one of them, so a person must decide.
 //!
 //! OPEN-3: an older bucket is refused before anything is written to the bucket or to the directory.
 
@@ -51,14 +52,16 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
     Ok(None)
 }
 
-/// Refuses a bucket that is older than the directory of `marker`: it lacks a record that was published before.
+/// Refuses a bucket that is older than the directory of `marker`, that is, one that lacks a record which was
+/// published before.
 ///
-/// A look takes several requests. While another server takes the database over and deletes what it does not need, a slow look
-/// may miss the new records and find the old ones deleted. Then the new ones are in the bucket, so a second look finds them.
-/// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user. `NotFound` names a
-/// record that is missing.
-/// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the last root. Twice that
-/// before an error.
+/// The check takes several requests. Another server may take the database over meanwhile and delete old
+/// records. A slow check may then miss the new records and find the old ones deleted. In that case the new
+/// records are in the bucket, so a second check finds them.
+/// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
+/// `NotFound` names a record that is missing.
+/// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the
+/// last root. Twice that before an error.
 pub(crate) async fn refuse_older_bucket(
     bucket: &Bucket,
     config: &StoreConfig,
@@ -86,22 +89,22 @@ async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) ->
     if is_older { Err(older_bucket(bucket, config, marker, epoch, root)) } else { Ok(()) }
 }
 
-/// Whether the bucket lacks more than the root that was about to be published when the directory's process died
-/// (DIR-2).
+/// Whether the bucket lacks more roots than the one that the directory's process was about to publish when it
+/// died (DIR-2).
 fn is_behind(newest: Option<RootId>, marked: RootId) -> bool {
-    // The record in front of root 1 is the claim, which is there because its epoch is.
+    // Before root 1 there is only the claim, slot 0. It is in the bucket, because the bucket has its epoch.
     let before = RootId { slot: marked.slot.saturating_sub(1), ..marked };
     before.slot > 0 && newest.is_none_or(|newest| newest < before)
 }
 
-/// Whether the marked root is not in the bucket: its process died before it published the root, or the bucket
-/// is one root older.
+/// Whether the marked root is not in the bucket. Either its process died before it published the root, or the
+/// bucket is one root older.
 fn may_have_lost(newest: Option<RootId>, marked: RootId) -> bool {
     marked.slot > 0 && newest.is_none_or(|newest| newest < marked)
 }
 
-/// Whether a successor's fence stands in the slot of the marked root: then that root was never in the bucket, and nothing of
-/// it has been lost.
+/// Whether a successor's fence is in the slot of the marked root. Then that root was never in the bucket, so
+/// none of its files can have been lost.
 async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
     match read_root_slot(bucket, marked).await {
         Ok(slot) => Ok(matches!(slot, RootSlot::Fence(_))),
@@ -110,9 +113,9 @@ async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
     }
 }
 
-/// Whether a table file of the marked root is not in the bucket. These files are uploaded before the marker
-/// is written (PUB-G1), and none is deleted before a later root, so a missing one shows that the root was in
-/// the bucket.
+/// Whether the bucket lacks a table file of the marked root. These files are uploaded before the marker is
+/// written (PUB-G1) and are not deleted before a later root is published. So a missing file shows that the
+/// marked root was in the bucket once.
 async fn lacks_files(bucket: &Bucket, dir: &Path, marker: &Marker) -> Result<bool> {
     let Some(files) = local_map::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
     let objects = bucket.list(names::FILE_DIR, None).await?;

@@ -1,5 +1,7 @@
-//! Goal:   a bucket that is older than the directory is refused before anything changes; every other one is not.
-//! Method: copy the bucket at chosen times, go on, put the copy in its place and open with the newer directory.
+//! Goal:   a bucket that is older than the directory is refused before anything changes; any other bucket is
+//!         accepted.
+//! Method: copy the bucket at chosen times, change the database further, and open the newer directory with
+//!         the copy.
 
 use crate::config::Durability;
 use crate::protocol::format::names;
@@ -75,8 +77,8 @@ fn a_bucket_that_lost_its_roots_is_refused() {
     assert!(expect_refused(&older, dir.path()).contains("epoch 0"));
 }
 
-/// One root may be missing because of a crash between the directory's record of it and the bucket's. Then the
-/// files of that root are in the bucket.
+/// A crash after the marker names a root and before the root is created leaves the bucket one root behind. In
+/// that case the bucket has all files of that root.
 #[test]
 fn a_bucket_one_root_behind_is_accepted_only_with_the_files_of_that_root() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
@@ -134,7 +136,8 @@ fn a_bucket_counts_as_older_only_when_a_second_look_says_so() {
         assert!(began.elapsed() < WAIT, "it does not look at the roots");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The look has seen no record of the new epoch. Of the former epoch, only the fence will be left.
+    // The hanging check has seen no record of the new epoch. Of the former epoch, it will find only the
+    // fence.
     block(close_and_claim(&bucket, epoch, "next:1", StopAfter::Nothing)).unwrap();
     let mut slots = block(list_root_slots(&bucket, 1)).unwrap();
     slots.pop();

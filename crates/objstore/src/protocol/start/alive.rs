@@ -1,12 +1,15 @@
-//! Politeness between servers: the owner shows that it lives, a newcomer looks before it claims.
+//! Politeness between servers: the owner shows that it lives, and a newcomer looks for signs of life before
+//! it claims the database.
 //!
-//! No safety argument rests on this. The hint may be wrong, late or absent; fencing alone keeps two writers apart.
+//! No safety argument rests on this. The hint may be wrong, late or absent; fencing alone keeps two writers
+//! apart.
 //!
-//! The claim of an epoch says where its owner's home is: the boot of the machine, and device and inode of
-//! `<local_dir>.lock`. The owner holds that very file locked as long as it lives. So a process that has locked the
-//! file which the claim names, in the same boot, knows without waiting that the owner is dead. A copy of the directory has
-//! another lock file, and a copy of the machine another boot. Nothing is stored in the directory for this, so nothing
-//! can be copied with it; and a name, an address or a machine id, which copies share and containers change, plays no part.
+//! The claim of an epoch names its owner's home: the boot id of the machine, and the device and inode of
+//! `<local_dir>.lock`. The owner keeps that file locked as long as it lives. So a process that holds the lock
+//! of the same file in the same boot knows without waiting that the owner is dead. A copy of the directory
+//! has another lock file, and a copy of the machine has another boot id. The home is not stored in the
+//! directory, so it is not copied with the directory. Names, addresses and machine ids are not used, because
+//! copies share them and containers change them.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -22,13 +25,13 @@ use std::path::Path;
 /// Linux: a random id of the running kernel, one for all containers of a machine, another after each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// An owner that may still live: its traces in the bucket at one moment. It lives if they change.
+/// The traces in the bucket, at one moment, of an owner that may still live. If they change, the owner lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sight {
     /// The newest epoch that anybody has claimed, and the server that claimed it.
     pub(crate) newest_epoch: u64,
     pub(crate) server_id: String,
-    /// What stands in the hint. It may be absent, or be of a former owner.
+    /// The content of the hint; None when it is absent or damaged. A former owner may have written it.
     pub(crate) hint: Option<Alive>,
 }
 
@@ -41,21 +44,22 @@ impl Sight {
 
 /// The home of the process that holds `lock`, the lock file of its directory.
 ///
-/// Errors: those of the local disk. Where the machine has no boot id, the home is like no other one.
+/// Errors: those of the local disk. Without a boot id of the machine, the home counts as different from any
+/// other.
 pub(crate) fn home_of(lock: &File, dir: &Path) -> Result<Home> {
     let meta = lock.metadata().map_err(|e| StoreError::from_io("reading the lock of", dir, &e))?;
     let boot = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     Ok(Home { boot: boot.trim().to_owned(), device: meta.dev(), inode: meta.ino() })
 }
 
-/// Writes the hint.
+/// Writes the hint that the owner lives or has said good-bye.
 ///
 /// Requests: one PUT.
 pub(crate) async fn show(bucket: &Bucket, alive: &Alive) -> Result<()> {
     bucket.put(names::ALIVE, alive.encode(&random_nonce()?).into()).await
 }
 
-/// Reads the hint. A damaged hint is as good as none.
+/// Reads the hint. Returns None when it is absent or damaged.
 ///
 /// Requests: one GET.
 pub(crate) async fn read(bucket: &Bucket) -> Result<Option<Alive>> {
@@ -66,11 +70,11 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<Option<Alive>> {
     }
 }
 
-/// Looks whether an owner may live. `home` is that of this process, which holds the lock of its directory.
+/// Looks whether an owner may live. `home`: the home of this process, which holds the lock of its directory.
 ///
-/// None when it is certain that no owner lives: there was no owner yet, the last one said good-bye, or it ran
-/// in this home. A hint counts only for the newest epoch: a former owner that has not noticed its successor
-/// may write it too.
+/// Returns None when it is certain that no owner lives: the database has had no owner, the last owner said
+/// good-bye, or the last owner ran in `home`. A good-bye counts only when it is of the newest epoch, because
+/// a former owner that has not noticed its successor may write the hint, too.
 /// Requests: one LIST of the claims (a page per 1,000), at most two GETs.
 pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> {
     let newest_epoch = newest_epoch(bucket).await?;
@@ -85,7 +89,8 @@ pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> 
     Ok((!lived.is_same(home)).then_some(Sight { newest_epoch, server_id, hint }))
 }
 
-/// Returns the server that claimed `epoch`, and its home. The owner of an unreadable claim is unknown and may live.
+/// Returns the server that claimed `epoch`, and its home. When the claim cannot be read, both are unknown, so
+/// that the owner counts as one that may live.
 async fn claimer(bucket: &Bucket, epoch: u64) -> Result<(String, Home)> {
     let unknown = || ("unknown".to_owned(), Home::default());
     match bucket.get(&names::epoch(epoch)).await {

@@ -9,13 +9,16 @@
 //! ```
 //!
 //! CLAIM-1: after step 2 no former owner can publish; after step 4 none can acknowledge a synchronous commit.
-//! CLAIM-2: the end of a closed epoch stands in `root/E/0`, so nothing that lands in it later has a reader.
-//! CLAIM-3: an epoch whose only record is its claim adds nothing to its base: no commit is ever reported as covered by
-//!          the bucket before a first root (`CommitPath`, ddl 1), so its base and WAL end are taken over unchanged.
-//! CLAIM-4: a living owner deletes its old roots. A fence that lands late may find such an empty slot, in front of the
-//!          newest root, where it closes nothing. So the claimer lists the slots again when its fence stands, and goes
-//!          on behind what it sees there.
-//! No step looks at a clock. Dying after any step leaves a state the next claimer handles.
+//! CLAIM-2: `root/E/0` records where a closed epoch ends, so nobody reads an object that is created in that
+//!          epoch later.
+//! CLAIM-3: an epoch whose only record is its claim has added nothing to its base, because no commit is
+//!          reported as covered by the bucket before the epoch's first root (`CommitPath`, ddl 1). So the
+//!          next claim takes over its base and WAL end unchanged.
+//! CLAIM-4: a living owner deletes its old roots. A fence that is created late may land in the slot of a
+//!          deleted root, before the newest root, where it closes nothing. So the claimer lists the slots
+//!          again after it has put its fence, and when there is a newer root, it puts another fence behind
+//!          that root.
+//! No step looks at a clock. If a claimer dies after any step, the next claimer can go on from what it left.
 
 use crate::error::{Result, StoreError};
 use crate::machine;
@@ -45,7 +48,7 @@ pub(crate) struct OwnEpoch {
     pub(crate) nonce: Nonce,
 }
 
-/// Where a test lets a claimer die.
+/// The step after which a test lets a claimer die.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum StopAfter {
     #[default]
@@ -68,8 +71,8 @@ pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Res
 /// Does steps 2 to 5 for `server`, which took `epoch`. After an error, that process may repeat them.
 ///
 /// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
-/// Requests: one PUT for the claim, per open former epoch two LISTs, a GET and a PUT in root/, and for the base a LIST and a
-/// PUT in wal/.
+/// Requests: one PUT for the claim. For each former epoch, down to that of the base: two LISTs, a GET and a
+/// PUT in root/. For the base: a LIST and a PUT in wal/.
 pub(crate) async fn close_and_claim(
     bucket: &Bucket,
     epoch: u64,
@@ -85,7 +88,7 @@ pub(crate) async fn close_and_claim(
         SlotOutcome::Mine => Ok(claim),
         SlotOutcome::Lost(bytes) => match decode_root_slot(&key, &bytes, RootId { epoch, slot: 0 })? {
             RootSlot::Fence(fence) => Err(fenced_error(epoch, &fence)),
-            // A former try of this process wrote it, and the answer was lost.
+            // A former try of this process has created the slot, but the answer was lost.
             RootSlot::Claim(found) if found == claim => Ok(claim),
             _ => Err(StoreError::Bug(format!("{key} was written by somebody else in our own epoch"))),
         },
@@ -98,10 +101,10 @@ pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
     Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
 }
 
-/// The error to return for `error`, which an open has met after it had listed the claims up to `epoch`. When an object is absent
-/// and a newer epoch has been claimed, the newer owner may have deleted the object: this returns `Unavailable`, and the caller
-/// opens again, which lists the claims anew and waits for that owner as the first try did. Every other error is returned
-/// unchanged.
+/// The error to return for `error`, which an open has met after it had listed the claims up to `epoch`. When
+/// an object is absent and a newer epoch has been claimed, the newer owner may have deleted the object. Then
+/// this returns `Unavailable`, and the caller opens again: it lists the claims anew and waits for that owner
+/// as the first try did. Every other error is returned unchanged.
 ///
 /// Requests: one LIST of the claims when an object is absent.
 pub(crate) async fn unless_overtaken(bucket: &Bucket, epoch: u64, error: StoreError) -> StoreError {
@@ -188,8 +191,8 @@ async fn fence_roots(
     }
 }
 
-/// Puts a fence into slot `next` of `root/<epoch>/`, or behind the records that it meets there. Returns the slot of the fence
-/// and the record in front of it; `last` when it met none.
+/// Puts a fence into the first free slot of `root/<epoch>/`; slot `next` is tried first. `last` is the record
+/// in the slot before `next`. Returns the slot of the fence, and the record in the slot before that.
 async fn put_root_fence(
     bucket: &Bucket,
     epoch: u64,
@@ -212,17 +215,19 @@ async fn put_root_fence(
     }
 }
 
-/// Closes `wal/<epoch>/` behind the contiguous chunks that `root` counts from; returns the fence's number.
+/// Puts a fence into `wal/<epoch>/` behind the contiguous chunks from `root.wal_loose_first()` on; returns
+/// the number of the fence's slot.
 async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let epoch = root.id.epoch;
-    // Very many chunks in front of this one may still exist: they are merged already, and deleted later.
+    // The listing begins here, because very many chunks before this one may still exist: they are merged
+    // already and are deleted later.
     let first = root.wal_loose_first();
     let before = first.checked_sub(1).map(|chunk| names::wal_chunk(epoch, chunk));
     let objects = bucket.list(&names::wal_dir(epoch), before.as_deref()).await?;
     let sizes: BTreeMap<u64, u64> =
         objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
     let mut next = first;
-    // A chunk of exactly a fence's size may be one: only reading tells.
+    // A chunk that is exactly as large as a fence may be a fence: only reading it tells.
     while let Some(size) = sizes.get(&next) {
         if *size == FENCE_BYTES && is_wal_fence(bucket, epoch, next).await? {
             return Ok(next);

@@ -2,7 +2,7 @@
 
 use crate::protocol::format::codec::{FormatError, FrameReader};
 
-/// Where an owner runs: what a copy of its directory or of its machine does not share, see `alive.rs`.
+/// The home of an owner. A copy of its directory or of its machine has another home, see `alive.rs`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Home {
     /// The id of the machine's boot; empty when the machine does not tell.
@@ -13,7 +13,7 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Whether both are surely one lock file of one running machine.
+    /// Whether both are surely the same lock file on the same machine since the same boot.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         !self.boot.is_empty() && self == other
     }

@@ -1,7 +1,8 @@
-//! `db.json`: which database the prefix holds, in a text that people and other tools can read.
+//! `db.json`: tells which database the prefix holds, as a text that people and other tools can read.
 //!
-//! It is written with a create-only PUT, so two servers that start on an empty bucket agree on one identity.
-//! A format this version does not know is refused: an older server must not touch what a newer one wrote.
+//! The object is written with a create-only PUT, so two servers that start on an empty bucket agree on one
+//! identity. A format that this version does not know is refused: an older server must not touch what a newer
+//! one wrote.
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -34,12 +35,14 @@ pub(crate) struct Identity {
     pub(crate) db_uuid: String,
     /// When the database was created, in milliseconds since 1970; for people only.
     pub(crate) created_ms: u64,
-    /// Sixteen hexadecimal digits; tells one creator's attempt from another's.
+    /// Sixteen hexadecimal digits. They tell a creator whose answer was lost whether the object in the bucket
+    /// is its own.
     pub(crate) nonce: String,
     /// None: the database is no clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<Parent>,
-    /// CRC-32C of the other fields, see [`Identity::sum`]: a damaged uuid must not look like another database.
+    /// CRC-32C of the other fields, see [`Identity::sum`], so that a damaged uuid does not look like another
+    /// database.
     pub(crate) crc32c: String,
 }
 
@@ -80,7 +83,7 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
         return Ok(identity);
     }
     if newest_epoch(bucket).await? > 0 {
-        // Somebody else may have created the database since: look again.
+        // Another server may have created the database between these requests, so the identity is read again.
         return read(bucket).await?.ok_or_else(|| {
             StoreError::Corruption(format!(
                 "{} is missing in {}, but the prefix holds the records of a database: somebody deleted it, or a clone was not \
@@ -99,7 +102,7 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
 
 /// Creates the identity of the database `db_uuid`.
 ///
-/// Errors: `Invalid` when the prefix holds another one; `Unavailable` when that is not known.
+/// Errors: `Invalid` when the prefix holds another database; `Unavailable` when the outcome is not known.
 pub(crate) async fn create(bucket: &Bucket, db_uuid: String, parent: Option<Parent>) -> Result<()> {
     let (bytes, _, nonce) = made(db_uuid, parent)?;
     match bucket.create_slot(names::DB, bytes.into(), &nonce).await? {
@@ -126,7 +129,7 @@ fn made(db_uuid: String, parent: Option<Parent>) -> Result<(Vec<u8>, Identity, [
     Ok((text.into_bytes(), identity, slot_nonce))
 }
 
-/// The uuid of a database that did not exist before.
+/// Makes a uuid for a new database.
 pub(crate) fn new_uuid() -> Result<String> {
     let mut random = [0; 16];
     fill_random(&mut random)?;
@@ -143,7 +146,8 @@ pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     match format {
         Some(format) if format == u64::from(BUCKET_FORMAT) => {}
-        // A later format has another checksum. If our checksum fits, the number of the format was damaged.
+        // A later format has another checksum. So when this version's checksum fits, only the format's number
+        // is damaged.
         Some(_) if is_ours_but_for_the_format(&value) => {
             return Err(damaged("its format is damaged".to_owned()));
         }
@@ -165,7 +169,8 @@ pub(crate) fn parse(bytes: &[u8], place: &str) -> Result<Identity> {
     Ok(identity)
 }
 
-/// Whether `value` is an identity of this version's format with another number in place of the format.
+/// Whether `value` is an identity of this version's format in which only the number of the format has been
+/// changed.
 fn is_ours_but_for_the_format(value: &serde_json::Value) -> bool {
     let mut value = value.clone();
     value["format"] = BUCKET_FORMAT.into();

@@ -1,6 +1,7 @@
-//! Goal:   a fence closes an epoch whose owner publishes and deletes roots while the fence is on its way (CLAIM-4).
-//! Method: the claimer's listing is older than the roots of the owner; so its fence lands in a slot that the owner has
-//!         emptied, in front of the newest root.
+//! Goal:   a fence closes an epoch whose owner publishes and deletes roots while the fence is on its way
+//!         (CLAIM-4).
+//! Method: the claimer uses an old listing. So its fence lands in the slot of a root that the owner has
+//!         deleted, in front of the newest root.
 
 use super::*;
 use crate::config::Durability;
@@ -25,7 +26,7 @@ fn a_fence_that_lands_where_a_root_was_deleted_does_not_count() {
     }
     let newest = *slots().last().unwrap();
     let fence = Fence { by_epoch: 2, by_server: "late:1".to_owned() };
-    // Root 1 is what the claimer has listed; it is gone when it is to be read.
+    // The claimer has listed root 1 as the last one, but root 1 is deleted before the claimer reads it.
     let (slot, _) = block(read_last_slot(&bucket, 1, Some(1))).unwrap().unwrap();
     assert_eq!(slot, newest);
     let last = block(fence_roots(&bucket, 1, Some(0), &fence)).unwrap();
@@ -52,7 +53,7 @@ fn a_newest_root_that_is_missing_is_named_and_no_older_one_is_taken() {
     block(bucket.delete(&key)).unwrap();
     let error = block(read_last_slot(&bucket, 1, listed)).unwrap_err();
     assert!(error.is_not_found() && error.to_string().contains(&key), "{error}");
-    // Nothing newer was claimed.
+    // No newer epoch was claimed, so the error stays as it is.
     assert!(block(unless_overtaken(&bucket, 1, error)).is_not_found());
 }
 
@@ -80,7 +81,8 @@ fn a_start_that_is_overtaken_while_it_restores_looks_again() {
         assert!(began.elapsed() < WAIT, "nothing is restored");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The next owner has published, and has deleted the MANIFEST that the slow one reads.
+    // As when the next owner has published, and has deleted the MANIFEST that the slow server is about to
+    // read.
     let claimed = block(claim(&bucket, "next:1", StopAfter::Nothing)).unwrap();
     let pieces = block(bucket.list("man/", None)).unwrap();
     let contents = pieces.iter().map(|piece| (piece.key.clone(), block(bucket.get(&piece.key)).unwrap()));
@@ -92,7 +94,7 @@ fn a_start_that_is_overtaken_while_it_restores_looks_again() {
     let Err(StoreError::Unavailable(message)) = outcome else { panic!("{outcome:?}") };
     assert!(message.contains(&format!("epoch {}", claimed.epoch)) && message.contains("man/"), "{message}");
     for (key, bytes) in contents {
-        let part_of_them: [u8; 16] = bytes[..16].try_into().unwrap(); // create_slot asks for a nonce that they contain
+        let part_of_them: [u8; 16] = bytes[..16].try_into().unwrap(); // a nonce that is in the bytes
         block(bucket.create_slot(&key, bytes, &part_of_them)).unwrap();
     }
     let again = open_store(&config(slow.path(), "slow:1", Durability::Sync), &bucket, quick()).unwrap();

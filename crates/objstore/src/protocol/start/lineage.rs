@@ -1,12 +1,12 @@
-//! Do the local directory and the bucket have the same history?
+//! Checks whether the local directory and the bucket have the same history.
 //!
-//! The numbers of epochs and roots cannot tell. Two servers that go on from copies of one bucket both claim
-//! the next epoch and publish its first roots. When the directory of one meets the bucket of the other, every
-//! number may fit, and no table file does. So the directory's marker also holds the nonces of the claim and
-//! of the root that its numbers name.
+//! The numbers of epochs and roots do not show whether the histories are the same. Two servers that go on
+//! from copies of one bucket both claim the next epoch and publish its first roots. When the directory of one
+//! is opened with the bucket of the other, every number may fit although the table files differ. So the
+//! directory's marker also holds the nonces of the claim and of the root whose numbers it holds.
 //!
-//! OPEN-4: a bucket that has the marker's claim or root with another nonce is refused before anything is written to the bucket
-//!         or to the directory.
+//! OPEN-4: a bucket that has the marker's claim or root with another nonce is refused before anything is
+//!         written to the bucket or to the directory.
 
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
@@ -19,10 +19,10 @@ use crate::requests::bucket::Bucket;
 
 /// Refuses a bucket whose history is not that of the directory of `marker`.
 ///
-/// A record that is not in the bucket tells nothing: age.rs judges a bucket that lacks it. Nor does a marker of an earlier
-/// version, which has no nonces.
-/// Errors: `Invalid` says where the two part, and the two ways out; the caller changes nothing and tells the user. `Corruption`
-/// names the object.
+/// When the bucket lacks the claim or the root, nothing is refused here: age.rs judges that bucket. A marker
+/// of an earlier version has no nonces, so it is accepted.
+/// Errors: `Invalid` says where the two histories part, and the two ways out; the caller changes nothing and
+/// tells the user. `Corruption` names the object.
 /// Requests: a GET of the claim; a GET of the root, when the directory has come to one.
 pub(crate) async fn refuse_other_history(
     bucket: &Bucket,
@@ -50,14 +50,14 @@ async fn other_claim(bucket: &Bucket, marker: &Marker) -> Result<Option<String>>
     }))
 }
 
-/// Describes what stands in the slot of the marker's root, when that is another root.
+/// Describes the root in the slot of the marker's root, when it is not the root that the marker knows.
 async fn other_root(bucket: &Bucket, marker: &Marker) -> Result<Option<String>> {
     let Some(nonce) = marker.root_nonce else { return Ok(None) };
     let RootId { epoch, slot } = marker.root;
     let key = names::root(epoch, slot);
     let read = read_record(bucket, &key, |bytes| {
         let is_root = matches!(decode_root_slot(&key, bytes, marker.root)?, RootSlot::Root(_));
-        // A fence in the slot tells that the directory's root was never created, which can happen.
+        // A fence in the slot shows that the directory's root was never created, which is no difference.
         Ok(is_root.then_some(nonce_of(&key, bytes)?))
     });
     let is_other = unless_absent(read.await)?.flatten().is_some_and(|found| found != nonce);

@@ -1,5 +1,7 @@
-//! Goal:   a directory and a bucket that have gone different ways are refused, whatever their numbers are, and nothing changes.
-//! Method: copy bucket and directory, go on with both, and open the directory of one with the bucket of the other.
+//! Goal:   a directory and a bucket with different histories are refused, whatever the numbers of their
+//!         epochs and roots are, and neither is changed.
+//! Method: copy a bucket and its directory, use both pairs further, and open the directory of one pair with
+//!         the bucket of the other.
 
 use crate::config::Durability;
 use crate::protocol::format::codec::FrameReader;
@@ -20,7 +22,7 @@ fn copy_of(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// A server and the number of its last commit.
+/// One life of a server, the rows it must have, and the number of its last commit.
 struct Life {
     db: Db,
     model: Model,
@@ -89,7 +91,8 @@ fn it_is_refused_whichever_of_the_two_has_come_farther() {
     }
 }
 
-/// A machine that was copied with its memory: both lives have the claim, one of them loses the race for the slot of a root.
+/// As after a copy of a running machine: both copies have the same claim, and one loses the race for the slot
+/// of a root.
 #[test]
 fn a_root_that_another_life_of_the_same_epoch_published_is_noticed() {
     let (bucket, dir) = (Bucket::in_memory(), scratch());
@@ -106,7 +109,8 @@ fn a_root_that_another_life_of_the_same_epoch_published_is_noticed() {
     );
 }
 
-/// The marker of an earlier version has no nonces: its directory is opened all the same, and it gets them.
+/// The marker of an earlier version has no nonces. Its directory is opened all the same, and its new marker
+/// has the nonce of the new claim.
 #[test]
 fn a_marker_without_nonces_is_opened_and_gets_them() {
     let (bucket, dir) = (Bucket::in_memory(), scratch());

@@ -1,13 +1,15 @@
 //! Compares the WALs of a local directory with the bucket's chunks, before RocksDB reads them.
 //!
-//! RocksDB takes a damaged record for the end that a crash leaves, and so loses everything behind it without an error.
-//! The bucket may still have those bytes: a disk loses some, or is put back to an earlier state, while the bucket is not.
+//! RocksDB takes a damaged record for the end of the WAL after a crash, so it drops all records behind it
+//! without an error. The bucket may still have the bytes that the disk has lost, or that are missing because
+//! the disk was put back to an earlier state.
 //!
-//! LOCALWAL-1: afterwards the local WALs hold every byte that a restore of the same root would bring back (IMAGE-4).
-//! LOCALWAL-2: what only the local WAL has, behind the bucket's last byte, stays: commits that were not shipped, and
-//!             the zeros that the server writes ahead of the end.
-//! LOCALWAL-3: a WAL is replaced by rename, after its new bytes are durable. A crash on the way leaves the old one,
-//!             which is compared again.
+//! LOCALWAL-1: after the comparison, the local WALs hold every byte that a restore of the same root would
+//!             bring back (IMAGE-4).
+//! LOCALWAL-2: local bytes behind the bucket's last byte stay. They are commits that were not shipped, and
+//!             zeros that the server writes ahead of its last record.
+//! LOCALWAL-3: a WAL is replaced by rename, after its new bytes are durable. A crash before the rename leaves
+//!             the old WAL, which is compared again.
 
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
@@ -28,13 +30,15 @@ const MENDED: &str = "mended";
 /// What the comparison found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Compared {
-    /// False: a chunk of the bucket is missing or damaged; the local WALs were taken as they are from there on.
+    /// False: a chunk of the bucket is missing or damaged; from there on the local WALs were taken as they
+    /// are.
     pub(crate) is_whole: bool,
     /// See [`ReplayEnd::last_start`].
     pub(crate) last_start: Option<u64>,
 }
 
-/// Brings the WALs in `dir` to what `root` and the chunks below `wal_end` say, and tells `log` what was different.
+/// Makes the WALs in `dir` hold the bytes of the chunks of `root` below `wal_end`, and logs what was
+/// different.
 ///
 /// Errors: those of the bucket and of the local disk; then try again. A damaged chunk in the bucket
 /// is not an error: it is logged, because the local WAL may well be whole. Requests: one GET per
@@ -65,7 +69,7 @@ pub(crate) async fn compare(
     Ok(Compared { is_whole, last_start })
 }
 
-/// The WALs of one directory while the chunks of the bucket go by.
+/// The WALs of one directory, while the bucket's chunks are compared with them one after the other.
 struct LocalWals {
     dir: PathBuf,
     /// WALs below this one are not needed by the root.
@@ -76,14 +80,15 @@ struct LocalWals {
     end: ReplayEnd,
 }
 
-/// One WAL as far as it has been compared.
+/// One WAL, and how far it has been compared.
 struct LocalWal {
     path: PathBuf,
     /// None: the directory has no such file.
     file: Option<File>,
-    /// Bytes that the bucket has, so far.
+    /// How many bytes of this WAL the chunks have held so far.
     compared_bytes: u64,
-    /// The file that replaces this WAL, begun at the first difference: the bytes before it, then the chunks.
+    /// The file that replaces this WAL; None while there is no difference. It holds the bytes before the
+    /// first difference, and behind them the bytes of the chunks.
     mended: Option<File>,
     /// Offset of the first byte that is missing or differs.
     first_difference: u64,
@@ -110,13 +115,13 @@ impl LocalWals {
         Ok(())
     }
 
-    /// Puts what was mended in place, and says what was different.
+    /// Puts the mended WALs in the place of the old ones, and logs what was different.
     fn finish(self, log: &LogFn) -> Result<()> {
         for (number, wal) in self.wals {
-            // A missing WAL that is older than the newest one was deleted by RocksDB, because table files that are
-            // not published yet hold its data; RocksDB skips it when it comes back. WALs that it still has may be
-            // older than those that are gone: it deletes several at once from the newest on, and a crash may come
-            // between them.
+            // When a missing WAL is older than the newest one, RocksDB has deleted it, because table files
+            // hold its data; no root names these files yet. RocksDB skips the WAL when it comes back. A WAL
+            // that is older than the missing one may still exist, because RocksDB deletes several WALs from
+            // the newest on, and a crash may come between two deletions.
             let was_deleted = wal.file.is_none() && self.newest.is_some_and(|newest| number < newest);
             if let Some((level, message)) = wal.message(was_deleted) {
                 log(level, &message);
@@ -156,7 +161,8 @@ impl LocalWal {
         Ok(())
     }
 
-    /// The local bytes, fewer at the end of the file. What the disk cannot read is as good as missing.
+    /// Returns the local bytes, fewer at the end of the file. Bytes that the disk cannot read count as
+    /// missing.
     fn local_bytes(&self, offset: u64, length: usize) -> Vec<u8> {
         self.file
             .as_ref()
@@ -164,8 +170,8 @@ impl LocalWal {
             .unwrap_or_default()
     }
 
-    /// Counts the bytes that differ. Missing zeros are no difference worth a message: nothing is written
-    /// there.
+    /// Counts the bytes that differ. A missing byte counts as a zero, because the server writes zeros ahead
+    /// of its last record.
     fn count_differences(&mut self, local: &[u8], chunk: &WalChunk) {
         let local = local.iter().copied().chain(std::iter::repeat(0));
         let differing = local.zip(&chunk.bytes).enumerate().filter(|(_, (local, stored))| local != *stored);
@@ -177,7 +183,7 @@ impl LocalWal {
         }
     }
 
-    /// Begins the new file with the bytes that were the same.
+    /// Begins the file `mended` with the bytes before this chunk, which were the same.
     fn start_mending(&mut self) -> Result<()> {
         if self.mended.is_some() {
             return Ok(());
@@ -204,7 +210,7 @@ impl LocalWal {
         finish().map_err(|e| StoreError::from_io("replacing", &self.path, &e))
     }
 
-    /// What to tell about this WAL; None when it agreed.
+    /// Returns the message to log about this WAL; None when no byte differed.
     fn message(&self, was_deleted: bool) -> Option<(Level, String)> {
         if self.different_bytes == 0 {
             return None;
@@ -233,7 +239,7 @@ impl LocalWal {
     }
 }
 
-/// Removes what a crash left while a WAL was being put together.
+/// Removes the `.mended` files that a crash has left unfinished.
 fn remove_unfinished(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir).map_err(|e| StoreError::from_io("reading", dir, &e))? {
         let path = entry.map_err(|e| StoreError::from_io("reading", dir, &e))?.path();

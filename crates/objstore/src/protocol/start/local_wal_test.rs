@@ -1,7 +1,7 @@
-//! Goal:   whatever happens to the local WALs while the server is down, no commit that the bucket has is lost, and what
-//!         only the local WALs have stays.
+//! Goal:   whatever happens to the local WALs while the server is down, no commit that the bucket has is
+//!         lost, and commits that only the local WALs have stay.
 //! Method: commit, ship, crash, damage the WALs in every way, open again and compare with a model; look at
-//!         what was logged.
+//!         the log messages.
 
 use crate::config::Durability;
 use crate::log::Level;
@@ -37,7 +37,8 @@ fn open_db(bucket: &Bucket, dir: &Path) -> (Db, Messages) {
     open_with(bucket, dir, quick())
 }
 
-/// Opens the database, makes `commits` more commits, which all reach the bucket, and crashes it. Returns their WAL.
+/// Opens the database, makes `commits` more commits, which all reach the bucket, and crashes it. Returns the
+/// WAL of these commits.
 fn crashed(bucket: &Bucket, dir: &Path, model: &mut Model, commits: u64) -> PathBuf {
     let (mut db, _) = open_db(bucket, dir);
     let mut position = 0;
@@ -153,20 +154,21 @@ fn what_only_the_local_wal_has_stays() {
     assert!(warnings(&messages)[0].contains("offset 40"), "{messages:?}");
 }
 
-/// The server writes zeros ahead of the end of its WAL, and cuts them off.
+/// The server writes zeros behind the last record of its WAL, and may cut them off later: that is no
+/// difference.
 #[test]
 fn zeros_behind_the_end_are_no_difference() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
     let wal = crashed(&bucket, dir.path(), &mut model, 5);
     OpenOptions::new().append(true).open(&wal).unwrap().write_all(&[0; 5000]).unwrap();
-    // The next life ships the zeros of its former one as well, ...
+    // The next process ships these zeros, too.
     let (mut db, messages) = open_db(&bucket, dir.path());
     assert_eq!(warnings(&messages), [""; 0]);
     let position = db.commit(&mut model, 0b11, 6, 6);
     db.sync();
     db.store.wait_shipped(position, WAIT).unwrap();
     crash(db);
-    // ... and then they are gone.
+    // Then the local file loses the zeros that the bucket has.
     OpenOptions::new().write(true).open(&wal).unwrap().set_len(5 * 32).unwrap();
     assert_eq!(warnings(&expect_all(&bucket, dir.path(), &model)), [""; 0]);
 }
@@ -195,7 +197,7 @@ fn a_damaged_chunk_in_the_bucket_is_told_and_the_local_wal_is_used() {
     assert!(chunks().len() > left, "chunks of the former epoch were deleted");
 }
 
-/// Any damage to any WAL, several times.
+/// Damages the WALs at random after each of several lives of the database.
 #[test]
 fn random_damage_to_the_wals_loses_nothing_that_was_shipped() {
     let mut random = Random::from_environment("random_damage_to_the_wals_loses_nothing_that_was_shipped");

@@ -1,5 +1,5 @@
-//! From a process that starts to an open database: whose is the bucket, is somebody alive, which epoch, is the local
-//! directory the newest, and what a restore builds.
+//! From the start of a process to an open database: check that bucket and local directory belong together,
+//! look for a live owner, claim an epoch, and restore the directory when it is not the newest.
 
 pub(in crate::protocol) mod age;
 #[cfg(test)]

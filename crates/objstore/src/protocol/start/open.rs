@@ -1,13 +1,14 @@
-//! Opening a database: who are we, whose is the bucket, and is the local directory still the newest?
+//! Opening a database: does the bucket belong to the local directory, does another owner live, and is the
+//! directory still the newest?
 //!
 //! ```text
 //! lock the local directory · look at the marker
-//! a directory: refuse a bucket of another database, of another history (lineage.rs), or one that is older (age.rs)
+//! a directory: refuse a bucket of another database or history (lineage.rs), or one that is older (age.rs)
 //! probe the bucket · read or create db.json
 //! be polite to a live owner (alive.rs, opener.rs) · claim an epoch (claim.rs)
 //! base root newer than the marker? set the directory aside, restore
 //! no directory, but a base?        restore
-//! base root of the marker?         compare the local WALs with the bucket's (local_wal.rs)
+//! base root not newer?             compare the local WALs with the bucket's (local_wal.rs)
 //! register table files and WALs, start the tasks
 //! ```
 
@@ -115,7 +116,7 @@ async fn own(
 ) -> Result<Opened> {
     let at_open = |error: StoreError| error.at_open().with("opening the database in the bucket");
     if let LocalState::Present { marker, .. } = &local_state {
-        // Rules OPEN-3 and OPEN-4: only reads until the bucket is known to be the directory's.
+        // Rules OPEN-3 and OPEN-4: the bucket is only read until it is known to belong to the directory.
         check_identity(bucket, marker, &config.local_dir).await.map_err(at_open)?;
         lineage::refuse_other_history(bucket, config, marker).await.map_err(at_open)?;
         age::refuse_older_bucket(bucket, config, marker).await.map_err(at_open)?;
@@ -127,7 +128,7 @@ async fn own(
     }
     let db_uuid = db_uuid(bucket, &local_state).await.map_err(at_open)?;
     let server_id = config.server_id.clone();
-    // Until here nothing has changed, but for the identity of a new database.
+    // Up to here nothing has changed in the bucket, except that a new database has got its identity.
     let epoch = match opener.epoch_of_former_try(bucket).await.map_err(at_open)? {
         Some(epoch) => epoch,
         None => {
@@ -201,7 +202,8 @@ async fn check_identity(bucket: &Bucket, marker: &Marker, dir: &Path) -> Result<
     }
 }
 
-/// Makes the local directory that of `owner`.
+/// Prepares the local directory for `owner`: a directory that is current stays, any other one is replaced by
+/// a restore.
 async fn prepare_directory(
     bucket: &Bucket,
     log: &LogFn,

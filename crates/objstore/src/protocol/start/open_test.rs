@@ -1,4 +1,5 @@
-//! Goal:   opening decides rightly about the local directory and a live owner; the lag is enforced; closing ships all.
+//! Goal:   an open treats the local directory and a live owner as the rules say; commits wait at the lag
+//!         limit; a close ships the whole log.
 //! Method: one scene per rule, on a bucket in memory, a failing one, or a directory.
 
 use crate::config::{Durability, StoreConfig};
@@ -83,8 +84,8 @@ fn a_copied_directory_is_refused_while_its_original_runs() {
     copy_dir(&original.join("db"), &copy.join("db"));
     fs::copy(original.join("db.lock"), copy.join("db.lock")).unwrap();
     let objects = objects_but_hints(&bucket);
-    // Even a copy that gives the original's name is refused: on a cloned machine it has the same host, port
-    // and process id.
+    // The copy is refused although it has the original's server id, as on a cloned machine, which has the
+    // same host, port and process id.
     let outcome = open_patiently(&polite(&copy, "owner:1"), &bucket, quick());
     let Err(StoreError::ReadOnly(message)) = outcome else { panic!("{:?}", outcome.err()) };
     assert!(message.contains("is a copy") && message.contains("atoll_take_over=ON"), "{message}");
@@ -92,7 +93,7 @@ fn a_copied_directory_is_refused_while_its_original_runs() {
     db.commit(&mut model, 0b11, 2, 2);
     db.store.wait_shipped(db.store.wal_position(), WAIT).expect("the original owns the database");
     db.store.close(WAIT).unwrap();
-    // The original has said good-bye: any copy may start, and finds what was written after it was made.
+    // After the original's good-bye a copy may start. It finds also what was written after the copy was made.
     let store =
         open_store(&polite(&copy, "owner:1"), &bucket, quick()).expect("nobody waits after a good-bye");
     Db::open(store, &copy, true).check(&model, "the copy");
@@ -117,7 +118,7 @@ fn a_server_that_fails_to_open_for_hours_takes_one_epoch() {
         let options = Options { tuning: quick(), opener: opener.clone(), ..Options::default() };
         open(&polite(second.path(), "heir:1"), bucket.clone(), silent(), options)
     };
-    // Each try fails one step later, before the claim, within it and behind it, until one succeeds.
+    // Each try fails one request later, before the claim, within it or behind it, until a try succeeds.
     let mut tries = 0;
     let heir = loop {
         for position in tries..tries + 200 {
@@ -318,7 +319,7 @@ fn ddl_is_covered_by_a_root_before_it_is_acknowledged() {
     assert_eq!(db.last_seq, 1);
 }
 
-/// Opens a database in which nothing is shipped or published unless somebody waits for it.
+/// Opens a database that ships and publishes only when a thread waits for it.
 fn open_idle(bucket: &Bucket, dir: &Path, flush: bool) -> Db {
     let mut tuning = quick();
     (tuning.ship_interval, tuning.settle_after_open) = (Duration::from_secs(3600), Duration::from_secs(3600));
@@ -326,7 +327,7 @@ fn open_idle(bucket: &Bucket, dir: &Path, flush: bool) -> Db {
     Db::open(open_store(&config, bucket, tuning).unwrap(), dir, flush)
 }
 
-/// Loses the directory; what an heir finds in the bucket must reach to `seq_min`.
+/// Loses the directory. The next server must find at least the commits up to `seq_min` in the bucket.
 fn expect_after_loss(db: Db, bucket: &Bucket, dir: &Path, model: &Model, seq_min: u64, lost: &str) {
     lose(db, dir);
     let heir = open_idle(bucket, dir, true);
@@ -335,7 +336,8 @@ fn expect_after_loss(db: Db, bucket: &Bucket, dir: &Path, model: &Model, seq_min
     crash(heir);
 }
 
-/// What a former process acknowledged and did not ship is in the bucket before anything new is acknowledged.
+/// Commits that a former process acknowledged and did not ship are in the bucket before a new commit is
+/// acknowledged.
 #[test]
 fn the_first_commit_after_a_crash_takes_the_former_ones_along() {
     let bucket = Bucket::in_memory();
@@ -354,8 +356,8 @@ fn the_first_commit_after_a_crash_takes_the_former_ones_along() {
     expect_after_loss(db, &bucket, dir.path(), &model, 2, "what the second process found at open");
 }
 
-/// The commits that the server's recovery adds before it lets clients in are also in the bucket before
-/// anything new is acknowledged.
+/// The commits that the server's recovery adds before it lets clients in are also in the bucket before a new
+/// commit is acknowledged.
 #[test]
 fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
     let bucket = Bucket::in_memory();
@@ -371,7 +373,8 @@ fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
     expect_after_loss(db, &bucket, dir.path(), &model, 1, "what recovery committed");
 }
 
-/// The chunk is in the bucket, but a restore would stop in front of it.
+/// The chunk is in the bucket but does not count as covered, because a restore of the newest root stops in
+/// front of it.
 #[test]
 fn shipped_wal_behind_an_unpublished_edit_is_not_covered() {
     let bucket = Bucket::in_memory();

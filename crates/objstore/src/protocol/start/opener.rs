@@ -1,10 +1,10 @@
 //! What one process remembers from one try to open a database to the next: the owner that it waits for, and
 //! the epoch that it took.
 //!
-//! OPEN-1: nothing in the bucket changes before the politeness of this file is satisfied.
-//! OPEN-2: a try that failed after it had taken an epoch leaves that epoch to the next try. So a server that
-//!         tries again for hours adds no claims. Only this process may go on with that epoch: a former
-//!         process could have written files in it.
+//! OPEN-1: a try changes nothing in the bucket's database before [`Opener::be_polite`] lets it go on.
+//! OPEN-2: a try that fails after it has taken an epoch leaves that epoch to the next try, so a server that
+//!         tries again for hours adds only one claim. Only this process may go on with that epoch, because a
+//!         former process could have written files in it.
 
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Opens one database, in as many tries as that takes. Clones share their memory.
+/// Opens one database, in as many tries as that takes. Clones of an `Opener` share what it remembers.
 #[derive(Debug, Clone, Default)]
 pub struct Opener {
     memory: Arc<Mutex<Memory>>,
@@ -31,16 +31,16 @@ pub struct Opener {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// The owner that may live, as the last try saw it, and since when it has looked like this.
+    /// The traces of an owner that may live, as the last try saw them, and since when they have not changed.
     watched: Option<(Sight, Instant)>,
-    /// How much of the patience is left after the last try; zero when the try did not end for that reason.
+    /// How much of the patience is left after the last try; zero when that try did not wait for an owner.
     left: Duration,
     /// The epoch that a failed try has taken.
     epoch: Option<OwnEpoch>,
 }
 
-/// The server that wants to open the database, and how long it would wait for the present owner to
-/// end.
+/// The server that wants to open the database, and how long it watches the present owner before it takes
+/// over.
 pub(crate) struct Newcomer<'a> {
     pub(crate) place: &'a str,
     /// The epoch of the local directory; 0 without one.
@@ -51,34 +51,35 @@ pub(crate) struct Newcomer<'a> {
 impl Opener {
     /// Tries to open the database of `config`, which must be the same in every try.
     ///
-    /// Errors: as `atoll_store_open` in objstore.h says. `Unavailable` while [`Opener::waits`] is not zero: another
-    /// owner may live, call again. `ReadOnly`: it does.
+    /// Errors: as `atoll_store_open` in objstore.h says. `Unavailable` while [`Opener::waits`] is not zero:
+    /// another owner may live, so call again. `ReadOnly`: another owner lives.
     pub fn open(&self, config: &StoreConfig, log: LogFn) -> Result<Arc<Store>> {
         let config = &with_region_blocking(config);
         let bucket = client::connect(config, Arc::new(Stats::default()))?;
         open::open(config, bucket, log, Options { opener: self.clone(), ..Options::default() })
     }
 
-    /// How long the owner that the last try has seen must go on showing no sign of life; zero when that is not what
-    /// the try waited for. No request.
+    /// How much longer the owner that the last try has seen must show no sign of life before this server
+    /// takes over; zero when the last try did not wait for an owner. No request.
     pub fn waits(&self) -> Duration {
         self.memory.lock().left
     }
 
     /// Begins a try. Returns what the former try saw, for [`Opener::be_polite`].
     ///
-    /// A try that fails before [`Opener::be_polite`] leaves no sight, and the patience begins anew: while the
-    /// bucket does not answer, its owner cannot show that it lives either.
+    /// When a try fails before [`Opener::be_polite`], the patience begins anew: while the bucket does not
+    /// answer, its owner cannot show that it lives, either.
     pub(crate) fn begin(&self) -> Option<(Sight, Instant)> {
         let mut memory = self.memory.lock();
         memory.left = Duration::ZERO;
         memory.watched.take()
     }
 
-    /// Refuses a try that sees `sight` while the owner may live, and when it does live.
+    /// Refuses a try that sees `sight`, until the owner has shown no sign of life for the whole patience.
     ///
-    /// `former`: what [`Opener::begin`] returned.
-    /// Errors: `Unavailable` until the same sight was seen for the whole patience; `ReadOnly` names the owner.
+    /// `former`: what [`Opener::begin`] returned. Errors: `Unavailable` until the same sight was seen for the
+    /// whole patience; `ReadOnly`, with the owner's name, when the sight has changed, because then the owner
+    /// lives.
     pub(crate) fn be_polite(
         &self,
         former: Option<(Sight, Instant)>,
@@ -129,8 +130,8 @@ impl Opener {
         Ok(epoch)
     }
 
-    /// Forgets the epoch of the try, which has succeeded so far that files may be written in it: no other try
-    /// may go on with that epoch.
+    /// Forgets the epoch of a try that has come so far that files may be written in the epoch: no later try
+    /// may use it.
     pub(crate) fn opened(&self) {
         *self.memory.lock() = Memory::default();
     }

@@ -1,9 +1,10 @@
 //! Building the local directory from the bucket alone.
 //!
-//! Everything is written into `<local_dir>.restoring`, made durable, and renamed at the end, so that a crash leaves
-//! either no local directory or a complete one.
+//! Everything is written into `<local_dir>.restoring`, made durable, and renamed at the end. So a crash
+//! leaves either no local directory or a complete one.
 //!
-//! RESTORE-1: the result is the state of one root plus a prefix of the WAL behind it: whole transactions only.
+//! RESTORE-1: the result is the state of one root plus a prefix of the WAL behind it: whole transactions
+//!            only.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, Image};
@@ -34,7 +35,7 @@ pub(crate) struct Restored {
 
 /// Rebuilds `dir` from root `image` and its WAL up to chunk `wal_end`, and gives it `marker`.
 ///
-/// Table files stay in the bucket; the caller installs the map.
+/// Table files stay in the bucket; the caller installs the file map.
 /// Requests: a LIST and a GET per MANIFEST chunk, a GET per WAL chunk.
 pub(crate) async fn restore(
     bucket: &Bucket,
@@ -61,7 +62,8 @@ pub(crate) async fn restore(
     Ok(Restored { files: image.files.len(), wal_chunks: end - first, wal_bytes, last_start })
 }
 
-/// Creates `dir` with the MANIFEST of `root` and the CURRENT that names it. Requests: a LIST and a GET per MANIFEST chunk.
+/// Creates `dir` with the MANIFEST of `root` and the CURRENT that names it. Requests: a LIST and a GET per
+/// MANIFEST chunk.
 pub(in crate::protocol) async fn write_manifest(bucket: &Bucket, root: &Root, dir: &Path) -> Result<()> {
     fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
     let number = root.manifest.number;

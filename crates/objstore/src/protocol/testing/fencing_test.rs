@@ -1,5 +1,7 @@
-//! Goal:   two servers never both write: claims, fences, and what a fenced owner can still do (IMAGE-3).
-//! Method: several stores over one bucket in memory; a claimer that dies after each step; claimers in parallel.
+//! Goal:   two servers never both write; tests of claims, of fences, and of what a fenced owner can still do
+//!         (IMAGE-3).
+//! Method: several stores over one bucket in memory; a claimer that dies after each step; claimers in
+//!         parallel.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -40,7 +42,7 @@ fn a_claimer_may_die_after_any_step() {
         let outcome = stopped_open(&bucket, second.path(), stop);
         assert!(matches!(outcome, Err(StoreError::Interrupted(_))), "{stop:?}");
         if stop == StopAfter::Epoch {
-            // Nothing is closed yet: the owner goes on.
+            // No epoch is closed yet, so the owner can go on.
             db.commit(&mut model, 0b11, 99, 1);
             db.store.wait_shipped(db.store.wal_position(), WAIT).unwrap();
         }
@@ -140,7 +142,8 @@ fn of_many_claimers_at_once_exactly_one_can_write_in_the_end() {
     assert_eq!(writers, 1, "newest epoch {newest}");
 }
 
-/// A hole in the WAL: what lies behind it was never acknowledged, and the WAL ends at the hole.
+/// The WAL has a hole: a chunk is missing. The chunks behind it were never acknowledged, so the WAL ends at
+/// the hole.
 #[test]
 fn the_fence_stands_in_the_first_hole_of_the_wal() {
     let (bucket, mut model) = (Bucket::in_memory(), Model::default());
@@ -156,7 +159,7 @@ fn the_fence_stands_in_the_first_hole_of_the_wal() {
     while block(bucket.get(&names::wal_chunk(1, next))).is_ok() {
         next += 1;
     }
-    // A PUT that was in flight when the machine died, behind one that never arrived.
+    // The PUT of this chunk was in flight when the machine died; that of the chunk before it never arrived.
     let stray = WalChunk {
         epoch: 1,
         chunk: next + 1,

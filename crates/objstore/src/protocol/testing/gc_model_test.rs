@@ -1,8 +1,10 @@
-//! Goal:   whatever a database does, whenever its process or its machine is lost and its bucket is away, nothing that its
-//!         newest root needs is ever missing, and after the grace time no object is left that nothing needs.
-//! Method: random steps of create, drop, load, flush, crash and outage on a pretend RocksDB over a bucket in memory with
-//!         faults. Strays are put beside it: uploads that land late, under names that were deleted, uploads that nobody goes
-//!         on with, and tombs are taken away. `fsck` looks after every life and at the end. `ATOLL_SEED` repeats a run, `ATOLL_GC_STEPS` makes it longer.
+//! Goal:   whatever a database does, and whenever it loses its process, its machine or its bucket for a
+//!         while, no object that its newest root needs is ever missing, and after the grace time no needless
+//!         object is left.
+//! Method: random steps of create, drop, load, flush, crash and outage on a pretend RocksDB over a bucket in
+//!         memory with faults. Besides, the test puts objects under names that were deleted, as late uploads
+//!         do, begins uploads that nobody ends, and deletes tombs. `fsck` looks after every life and at the
+//!         end. `ATOLL_SEED` repeats a run, `ATOLL_GC_STEPS` makes it longer.
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
@@ -25,20 +27,21 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const STEPS: u64 = 1000;
-/// Steps in one bucket; then a new one begins.
+/// Steps in one bucket; then the test begins anew with an empty one.
 const STEPS_PER_BUCKET: u64 = 250;
 const STEPS_PER_LIFE: u64 = 60;
 const NO_GRACE: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
 
-/// A database over its lives.
+/// A database through the lives of its servers.
 struct Lives {
     random: Random,
     bucket: Bucket,
     store: Arc<FaultStore<InMemory>>,
     dir: TempDir,
     model: Model,
-    /// Table files that were in the bucket at some time: their names may come back late.
+    /// Keys of table files that were in the bucket at some time: late uploads may bring objects back under
+    /// these keys.
     seen: BTreeSet<String>,
     lives: u64,
 }
@@ -134,7 +137,7 @@ impl Lives {
         }
     }
 
-    /// The bucket is away while the database works on.
+    /// The bucket does not answer while the database goes on writing.
     fn outage(&mut self, db: &mut Db) {
         self.store.outage(true);
         for family in db.families() {
@@ -180,7 +183,8 @@ impl Lives {
         objects.unwrap().iter().map(|meta| meta.location.as_ref()["db/".len()..].to_owned()).collect()
     }
 
-    /// A last owner lets the collector do its work; then the bucket alone gives the database back. Returns the generator.
+    /// The last owner runs until the collector has deleted all orphans. Then the database is restored from
+    /// the bucket alone. Returns the generator.
     fn end(mut self) -> Random {
         let mut db = self.open();
         db.commit(&mut self.model, 0b11, 1, 1);

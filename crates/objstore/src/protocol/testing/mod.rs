@@ -1,4 +1,5 @@
-//! What the protocol's tests share, and the tests of the whole: models, simulation, fences, real S3 servers.
+//! Helpers that the protocol's tests share, and tests of the whole protocol: models, simulation, fences, real
+//! S3 servers.
 
 pub(in crate::protocol) mod fencing_test;
 pub(in crate::protocol) mod gc_model_test;

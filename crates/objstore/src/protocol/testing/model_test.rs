@@ -1,8 +1,8 @@
-//! Goal:   whatever a database does and whenever its process or its machine is lost, the next open finds a prefix of
-//!         its history that contains everything acknowledged as shipped; no half transaction, nothing missing (IMAGE-1,
-//!         IMAGE-4, IMAGE-5).
-//! Method: a seeded random workload on a pretend RocksDB over a bucket in memory, with and without random network
-//!         faults; compared with a model after every reopen. `ATOLL_SEED` repeats a run.
+//! Goal:   whatever a database does and whenever its process or its machine is lost, the next open finds a
+//!         prefix of its history. That prefix has every commit that was acknowledged as shipped, no half
+//!         transaction and no gap (IMAGE-1, IMAGE-4, IMAGE-5).
+//! Method: a seeded random workload on a pretend RocksDB over a bucket in memory, with and without random
+//!         network faults; compared with a model after every reopen. `ATOLL_SEED` repeats a run.
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
@@ -53,7 +53,7 @@ pub(crate) fn run(random: &mut Random, bucket: &Bucket, rounds: u32, tuning: &Tu
     }
 }
 
-/// Opens; with faults it may take more than one attempt, as for a DBA who starts the server again.
+/// Opens the database. Faults may make several attempts necessary, as when a DBA starts the server again.
 fn open_again(config: &StoreConfig, bucket: &Bucket, tuning: &Tuning, context: &str) -> Arc<Store> {
     for _ in 0..30 {
         match open_store(config, bucket, tuning.clone()) {
@@ -97,7 +97,7 @@ fn step(random: &mut Random, db: &mut Db, model: &mut Model, shipped: &mut u64) 
         8 => std::thread::sleep(std::time::Duration::from_millis(random.below(8))),
         9..=14 => db.sync(),
         _ => {
-            // Always both of the first families, and any of the others.
+            // A commit writes to both of the first families, and to some of the others, chosen at random.
             let families = db.families().iter().fold(0, |bits, family| match family {
                 0 | 1 => bits | 1 << family,
                 family => bits | random.below(2) << family,
@@ -127,7 +127,8 @@ fn commit_until_fenced(mut db: Db, mut model: Model, seed: u64) -> (Db, Model, u
     (db, model, acknowledged)
 }
 
-/// Owners are overtaken while they commit. What one acknowledged, the next one finds (IMAGE-3, IMAGE-4).
+/// Owners are overtaken while they commit. The next owner finds what the former one acknowledged (IMAGE-3,
+/// IMAGE-4).
 #[test]
 fn a_takeover_loses_nothing_acknowledged() {
     let mut random = Random::from_environment("a_takeover_loses_nothing_acknowledged");
@@ -137,8 +138,8 @@ fn a_takeover_loses_nothing_acknowledged() {
             faults.hurt_randomly(random.next(), 15);
         }
         let dirs: Vec<_> = (0..3).map(|_| scratch()).collect();
-        // An owner that published nothing leaves no trace, and an older directory may then be the newest: so what is found
-        // is a prefix of one of the histories, and that history contains everything acknowledged.
+        // An owner that published nothing leaves no trace, and then an older directory may be the newest. So
+        // a server may find a prefix of any history that contains all acknowledged commits.
         let mut histories = vec![Model::default()];
         let mut promised = Vec::new();
         let mut running: Option<std::thread::JoinHandle<(Db, Model, u64)>> = None;
@@ -166,7 +167,7 @@ fn a_takeover_loses_nothing_acknowledged() {
             std::thread::sleep(std::time::Duration::from_millis(random.below(60)));
         }
         faults.heal();
-        // The last one is not fenced by anybody yet.
+        // No server has fenced the last owner yet, so one more server opens the database.
         let last = open_again(&config(dirs[0].path(), "last:1", Durability::Sync), &bucket, &quick(), "last");
         let (zombie, _, acknowledged) = running.take().unwrap().join().unwrap();
         assert!(acknowledged > 0 || zombie.last_seq > 0);

@@ -1,7 +1,7 @@
 //! Goal:   the protocol holds on real S3 servers as it does in memory: claims, roots, WAL, restore, trimming.
-//! Method: the random histories of `model_test` against MinIO and versitygw, started from ATOLL_TEST_MINIO and
-//!         ATOLL_TEST_VERSITYGW (paths of binaries) on loopback ports. Without these variables nothing is tested, and the
-//!         tests say so.
+//! Method: the random histories of `model_test` against MinIO and versitygw, started from ATOLL_TEST_MINIO
+//!         and ATOLL_TEST_VERSITYGW (paths of binaries) on loopback ports. Without these variables nothing is
+//!         tested, and the tests say so.
 
 use crate::config::StoreConfig;
 use crate::protocol::inspection::inspect::Inspector;

@@ -1,4 +1,5 @@
-//! What must hold in the bucket at every moment of a simulation, checked whenever a root or a DELETE lands.
+//! Checks what must hold in the bucket at every moment of a simulation, whenever a root is created or an
+//! object deleted.
 
 use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
@@ -18,36 +19,37 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Names that no reader of the database reads begin with these.
+/// Folders whose objects no reader of the database reads.
 const UNREAD: [&str; 5] = ["hint/", names::TOMB_DIR, names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
 
-/// A root that is or was the newest, and what its readers need.
+/// A root that is or was the newest, and the objects that its readers need.
 struct Newest {
     id: RootId,
     needs: Needs,
     files: HashSet<String>,
-    /// Since when another root is the newest.
+    /// The time since which another root is the newest; None: this one is.
     former_since: Option<Duration>,
 }
 
 /// Watches the bucket of a simulation.
 pub(crate) struct Watcher {
     inspector: Inspector,
-    /// For how long a reader of a root finds all of it after the root was the newest.
+    /// How long the objects of a root stay readable after another root has become the newest.
     grace: Duration,
     roots: Mutex<Vec<Newest>>,
-    /// What snapshots need, by their names, and pins of the history by their keys.
+    /// The keys that each snapshot needs, by its name, and each pin of the history, by the key of the pin.
     pinned: Mutex<BTreeMap<String, HashSet<String>>>,
-    /// Pins of the history that were dropped: if the PUT of one lands once more, that pin holds nothing.
+    /// Pins of the history that were dropped. When a late PUT creates such a pin once more, the pin holds
+    /// nothing.
     dropped: Mutex<HashSet<String>>,
 }
 
-/// The bucket itself: without the network, each request ends at once.
+/// The bucket without the simulated network, so that each request ends at once.
 pub(crate) fn direct(store: &Arc<InMemory>) -> Bucket {
     Bucket::new(Parts::in_process(Arc::clone(store) as _, "the simulated bucket"))
 }
 
-/// Runs `work`, which waits for nothing, to its end at this moment of the history.
+/// Runs `work`, which never waits, to its end without letting simulated time pass.
 pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> T {
     let mut work = std::pin::pin!(work);
     for _ in 0..100_000 {
@@ -59,7 +61,7 @@ pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> T {
 }
 
 impl Watcher {
-    /// Looks at everything that lands in the bucket of `network` from now on.
+    /// Checks every PUT and DELETE that reaches the bucket of `network` from now on.
     pub(crate) fn watch(network: &Arc<Network>, grace: Duration) -> Arc<Self> {
         let inspector = Inspector::new(direct(&network.store));
         let (roots, pinned, dropped) = Default::default();
@@ -69,7 +71,7 @@ impl Watcher {
         watcher
     }
 
-    /// The snapshot `name` was made: from now on nothing of it may go.
+    /// Notes that the snapshot `name` was made: from now on none of its objects may be deleted.
     pub(crate) fn pinned(&self, name: &str) {
         match at_once(self.inspector.verify_snapshot(name, true, |_, _| {})) {
             Ok(report) if report.problems.is_empty() => {}
@@ -82,13 +84,13 @@ impl Watcher {
         self.pinned.lock().insert(name.to_owned(), keys);
     }
 
-    /// The snapshot `name` is about to be dropped.
+    /// Notes that the snapshot `name` is about to be dropped, so that its objects may be deleted.
     pub(crate) fn unpinned(&self, name: &str) {
         self.pinned.lock().remove(name);
     }
 
-    /// A pin of the history has landed. The pin of an overtaken owner may be too late, which that owner sees
-    /// afterwards.
+    /// Notes a pin of the history that was created. A pin of an overtaken owner does not count, because it
+    /// may come too late; that owner notices this afterwards.
     fn note_history(&self, key: &str, root: RootId) {
         let bucket = self.inspector.bucket();
         let is_owner = at_once(claim::newest_epoch(bucket)).is_ok_and(|newest| newest == root.epoch);
@@ -124,7 +126,7 @@ impl Watcher {
         }
     }
 
-    /// IMAGE-1, IMAGE-5: the newest root can be restored.
+    /// Checks IMAGE-1 and IMAGE-5: the newest root can be restored.
     fn verify(&self, when: &str) {
         match at_once(self.inspector.verify(true, |_, _| {})) {
             Ok(report) if report.problems.is_empty() => {}
@@ -151,10 +153,11 @@ impl Watcher {
         roots.push(Newest { id: root.id, needs, files, former_since: None });
     }
 
-    /// A reader that works from a root that was the newest less than the grace time ago finds all of it.
+    /// Checks that a reader does not lose object `key`: a root's objects stay for the grace time after
+    /// another root has become the newest.
     fn check_readers(&self, key: &str) {
         if names::parse_slot(names::ROOT_DIR, key).is_some() {
-            return; // A reader has read its root.
+            return; // Readers have read their root already.
         }
         let now = elapsed();
         let is_read = |root: &&Newest| root.former_since.is_none_or(|since| since + self.grace > now);

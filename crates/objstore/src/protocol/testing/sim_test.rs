@@ -1,8 +1,9 @@
-//! Goal:   whatever several servers do to one database and whoever makes snapshots of it, whatever becomes of their requests and whenever they die, what was
-//!         acknowledged is found again, the newest root and those of snapshots can be restored at every moment, no reader loses an object within
-//!         the grace time, and in the end nothing is left that nothing needs (IMAGE-1, IMAGE-3, IMAGE-4, IMAGE-5).
-//! Method: the real code in a simulation (`sim/`): one seed, one history. `make sim SEEDS=10000` runs
-//!         that many seeds, `ATOLL_SEED=7` one of them, with its trace.
+//! Goal:   several servers use one database while snapshots are made; their requests fail or come late, and
+//!         they die at any time. Acknowledged commits are found again, the newest root and the roots of
+//!         snapshots can be restored at every moment, no reader loses an object within the grace time, and in
+//!         the end no needless object is left (IMAGE-1, IMAGE-3, IMAGE-4, IMAGE-5).
+//! Method: the real code in a simulation (`sim/`); a seed determines the whole history. `ATOLL_SEED=7` runs
+//!         one seed and prints its trace, `make sim SEEDS=10000` runs that many seeds.
 
 use crate::protocol::format::names;
 use crate::protocol::inspection::fsck::FsckOptions;
@@ -25,10 +26,10 @@ const PINNER: u64 = 0;
 /// How many seeds the short form in `make test` runs.
 const SEEDS: u64 = 50;
 
-/// At most this long after the last commit, nothing is orphaned any more.
+/// The most time from the last commit until no orphaned object is left.
 const CLEAN_MAX: Duration = Duration::from_secs(120);
 
-/// One history: up to three servers on one bucket, then a last one that is left alone.
+/// One history: up to three servers use one bucket, then a last server uses it alone and without faults.
 fn history() {
     history_without(None);
 }
@@ -58,7 +59,8 @@ fn history_without(rule: Option<Rule>) {
     end(&world, &dirs[0]);
 }
 
-/// Somebody beside the servers makes snapshots and drops some. Returns the names of those that were made.
+/// Makes snapshots beside the servers and drops some of them. Returns the names of those that were not
+/// dropped.
 fn make_snapshots(world: &Arc<World>) -> Vec<String> {
     let line = world.network.line(PINNER);
     let inspector = Inspector::new(world.bucket(&line));
@@ -66,7 +68,7 @@ fn make_snapshots(world: &Arc<World>) -> Vec<String> {
     for number in 0..below(8) {
         sim::sleep(Duration::from_millis(below(2000)));
         let name = format!("snapshot {}", number % 3);
-        // An error may have left a pin, too.
+        // After an error the pin of the snapshot may exist all the same.
         if sim::block_on(inspector.create_snapshot(&name, "pinner")).is_ok() {
             note(&format!("made {name}"));
             world.watcher.pinned(&name);
@@ -83,7 +85,7 @@ fn make_snapshots(world: &Arc<World>) -> Vec<String> {
     made
 }
 
-/// Drops the pins of the snapshots that are left, those of the history, and those that came late.
+/// Drops the pins of the snapshots that are left, those of the history, and those whose PUT came late.
 fn drop_all_pins(world: &World) {
     let bucket = world.direct();
     for pin in at_once(bucket.list(names::PIN_DIR, None)).unwrap() {
@@ -118,7 +120,8 @@ fn live(mut life: Life) {
     }
 }
 
-/// The last owner lets the collector do its work; then the bucket alone gives the database back.
+/// The last owner runs until the collector has deleted all needless objects. Then the database is restored
+/// from the bucket alone.
 fn end(world: &Arc<World>, dir: &Arc<TempDir>) {
     let Some(mut life) = world.open(dir, true) else { return fail("the last server cannot open".to_owned()) };
     life.commit();
@@ -139,7 +142,7 @@ fn end(world: &Arc<World>, dir: &Arc<TempDir>) {
     heir.crash();
 }
 
-/// What is left that the newest root does not need. None: nothing.
+/// Lists the objects that the newest root does not need, for a message; None when there are none.
 fn leftovers(world: &World) -> Option<String> {
     let report = sim::block_on(Inspector::new(world.direct()).fsck(NO_GRACE, |_, _| {})).unwrap();
     let problems = report.verified.problems;

@@ -1,4 +1,5 @@
-//! The servers of a simulation: each opens the database in the bucket, works, is overtaken, dies or says good-bye.
+//! The servers of a simulation: each opens the database in the bucket, works, is overtaken, dies or says
+//! good-bye.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -22,18 +23,18 @@ use tempfile::TempDir;
 
 type Commits = Vec<(u64, u64, u64)>;
 
-/// Rules that a simulation can do without, to show that it finds what they prevent.
+/// Rules that a simulation can switch off, to show that it finds the errors which they prevent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A root waits for the WAL below it.
+    /// PUB-G2: a root waits until the WAL that it needs is shipped.
     G2,
-    /// What no root needs stays for the grace time.
+    /// An object that no root needs stays for the grace time.
     Grace,
     /// GC-7: the horizon is raised before pins are listed.
     Horizon,
 }
 
-/// The bucket, and what was promised to clients.
+/// The bucket, its network, and the commits that were acknowledged to clients.
 pub(crate) struct World {
     pub(crate) network: Arc<Network>,
     pub(crate) tuning: Tuning,
@@ -45,11 +46,11 @@ pub(crate) struct World {
 /// What all servers together have done.
 #[derive(Default)]
 struct Ledger {
-    /// The history of each life; what a successor finds is a prefix of one of them.
+    /// The commits of each life of a server; its successor finds a prefix of one of these histories.
     histories: Vec<Arc<Mutex<Model>>>,
     /// The longest history that was acknowledged as being in the bucket.
     promised: Commits,
-    /// The newest epoch that was opened, and what its owner found.
+    /// The newest epoch that was opened, and the commits that its owner found.
     epoch: u64,
     found: Commits,
     lives: u64,
@@ -67,7 +68,7 @@ pub(crate) struct Life {
 }
 
 impl World {
-    /// A world whose settings the seed chooses, like everything; all servers do without the rule `without`.
+    /// A world whose settings the seed determines. All servers in it work without the rule `without`.
     pub(crate) fn new(without: Option<Rule>) -> Arc<Self> {
         let network = Network::new();
         let grace = Duration::from_millis(below(4000));
@@ -121,7 +122,7 @@ impl World {
         claims.iter().filter_map(|claim| names::parse_epoch(&claim.key)).any(|claimed| claimed > epoch)
     }
 
-    /// Opens the database for a server whose data is in `dir`; None when the server does not get it now.
+    /// Opens the database for a server whose data is in `dir`; None when the server cannot have it now.
     pub(crate) fn open(self: &Arc<Self>, dir: &Arc<TempDir>, takes_over: bool) -> Option<Life> {
         let number = {
             let mut ledger = self.ledger.lock();
@@ -141,7 +142,8 @@ impl World {
                 Options { tuning: self.tuning.clone(), opener: opener.clone(), ..Options::default() };
             match open(&config, bucket.clone(), silent(), options) {
                 Ok(store) => return self.begin(store, line, number, dir),
-                // The bucket does not answer, another owner may live, or a reply was damaged several times in a row.
+                // The bucket does not answer, another owner may live, or a reply was damaged several times in
+                // a row.
                 Err(StoreError::Unavailable(_) | StoreError::Corruption(_)) => {
                     sim::sleep(Duration::from_millis(50 + below(1000)));
                 }
@@ -159,7 +161,7 @@ impl World {
         None
     }
 
-    /// RocksDB opens, and finds what the bucket has promised.
+    /// Opens the pretend RocksDB of test_db.rs, and checks that it finds all commits that were acknowledged.
     fn begin(
         self: &Arc<Self>,
         store: Arc<Store>,
@@ -178,7 +180,7 @@ impl World {
         };
         let db = match opened {
             Ok(db) => db,
-            // The next owner may have deleted what this one was about to read.
+            // The next owner may have deleted objects that this server was about to read.
             Err(panic) if (panic.is::<String>() || panic.is::<&str>()) && self.is_overtaken(epoch) => {
                 line.cut();
                 store.kill();
@@ -190,9 +192,11 @@ impl World {
         Some(Life { world: Arc::clone(self), line, number, epoch, dir: Arc::clone(dir), db, history })
     }
 
-    /// IMAGE-4: what was found is a prefix of a history, and contains everything that was acknowledged.
+    /// Checks IMAGE-4: the commits found are a prefix of a history, and include everything that was
+    /// acknowledged.
     fn compare(&self, db: &Db, epoch: u64, number: u64) -> Arc<Mutex<Model>> {
-        // A server that was overtaken while it opened has found what the bucket had at that time.
+        // A server that was overtaken while it opened has found an earlier state, so it may lack later
+        // acknowledged commits.
         let is_overtaken = self.is_overtaken(epoch);
         let mut ledger = self.ledger.lock();
         let prefix_of = |history: &Arc<Mutex<Model>>| {
@@ -219,7 +223,8 @@ impl World {
         history
     }
 
-    /// IMAGE-3: a commit is acknowledged by the owner of the newest epoch, or its successor has found it.
+    /// Checks IMAGE-3: the server that acknowledges commits owns the newest epoch, or its successor has found
+    /// these commits.
     fn acknowledged(&self, epoch: u64, commits: &[(u64, u64, u64)], number: u64) {
         let mut ledger = self.ledger.lock();
         note(&format!("server {number} acknowledges {} commits", commits.len()));
@@ -273,7 +278,7 @@ impl Life {
         true
     }
 
-    /// One transaction in all families.
+    /// Commits one transaction that writes to all families.
     pub(crate) fn commit(&mut self) {
         let bits = self.db.families().iter().fold(0, |bits, family| bits | 1 << family);
         self.db.commit(&mut self.history.lock(), bits, below(20), below(u64::MAX));
@@ -317,14 +322,14 @@ impl Life {
         crash(self.db);
     }
 
-    /// The machine is gone.
+    /// The machine is lost, with its directory.
     pub(crate) fn lose(self) {
         note(&format!("server {} is lost", self.number));
         self.line.cut();
         lose(self.db, self.dir.path());
     }
 
-    /// A shutdown.
+    /// Shuts the server down in order; a server that was overtaken crashes instead.
     pub(crate) fn close(mut self) {
         note(&format!("server {} closes", self.number));
         if self.acknowledge() {

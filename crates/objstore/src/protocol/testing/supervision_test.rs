@@ -1,4 +1,5 @@
-//! Goal:   a background task that dies is named, and the server makes no more changes: it is never silent.
+//! Goal:   when a background task dies, an error names the task and the server makes no more changes; no
+//!         death goes unnoticed.
 //! Method: a panic is injected into each task of an open store in turn; then the database is opened again.
 
 use crate::config::Durability;

@@ -1,4 +1,4 @@
-//! Copies of buckets and directories, for tests that put an earlier or another one in the place of the right one.
+//! Copies of buckets, for tests in which an earlier or another bucket takes the place of the right one.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -39,7 +39,7 @@ pub(in crate::protocol) fn open_db(bucket: &Bucket, dir: &Path) -> Db {
     Db::open(open_store(&config(dir, "owner:1", Durability::Sync), bucket, quick()).unwrap(), dir, true)
 }
 
-/// Commits number `seq`, and publishes a root with a table file of its own.
+/// Makes the commit with number `seq`, flushes it to a new table file, and publishes a root.
 pub(in crate::protocol) fn change(db: &mut Db, model: &mut Model, seq: u64) {
     db.commit(model, 0b11, seq, seq);
     db.flush(0, true);

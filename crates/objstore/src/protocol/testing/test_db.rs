@@ -1,8 +1,9 @@
-//! A pretend RocksDB for the protocol's tests: two families, a WAL, a MANIFEST, table files; and a model to compare with.
+//! A pretend RocksDB for the protocol's tests: two column families, a WAL, a MANIFEST and table files; and a
+//! model to compare the rows with.
 //!
-//! Every commit writes one key into both families in one WAL record, so half a transaction is visible as a difference
-//! between them. A flush of one family writes its whole content up to a sequence number into one file and replaces the
-//! family's former file. Files look like RocksDB's by name only.
+//! Every commit writes one key into both families in one WAL record, so half a transaction is visible as a
+//! difference between the families. A flush of one family writes all its rows into one file, which replaces
+//! the family's former file. Only the names of the files are like RocksDB's.
 
 use crate::config::{Durability, StoreConfig};
 use crate::crc::crc32c;
@@ -113,7 +114,7 @@ pub(crate) fn block<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// What a family holds.
+/// The rows of a column family: key -> value.
 pub(crate) type Content = BTreeMap<u64, u64>;
 
 /// Commit n of the history wrote `commits[n-1]`: (families as bits, key, value).
@@ -134,7 +135,7 @@ impl Model {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Family {
-    /// Table file and the sequence number it holds everything up to.
+    /// The number of the family's table file, and the sequence number up to which the file has all changes.
     pub(crate) file: Option<u64>,
     pub(crate) flushed: u64,
 }
@@ -257,8 +258,8 @@ impl Db {
         }
     }
 
-    /// A bulk load: a file is uploaded before it has a number; then it becomes `family`'s, or the load is given up.
-    /// False when fenced.
+    /// A bulk load: a file is uploaded before it has a number. Then it gets a number and becomes the only file
+    /// of `family`, or the load is given up. False when fenced.
     pub(crate) fn load(&mut self, family: u64, is_kept: bool) -> bool {
         self.switch_wal(true);
         let staged = self.dir.join(format!("load{}.tmp", self.next_number));
@@ -280,8 +281,8 @@ impl Db {
         true
     }
 
-    /// Data that the last commit ceased to name leaves the MANIFEST; only that the MANIFEST changes matters
-    /// here.
+    /// As when data leaves the MANIFEST because the last commit removed the last reference to it. For the
+    /// tests it matters only that the MANIFEST changes. `is_noted`: the store is told of the drop.
     pub(crate) fn drop_data(&mut self, is_noted: bool) {
         if is_noted {
             self.store.note_drop();
@@ -317,8 +318,8 @@ impl Db {
     }
 
     /// Writes commits to the log as RocksDB writes a group of them: one record, with a change and a mark for
-    /// each. `first_us` is the time of the first commit, and `first` the number of its GTID, 0-1-`first`, and
-    /// of its change; those of the other commits follow.
+    /// each. The first commit has the time `first_us`, the sequence number `first` for its change, and the
+    /// GTID 0-1-`first`; these three go up by one from commit to commit.
     pub(crate) fn commit_group(&mut self, first_us: u64, first: u64, count: u64) {
         let mut record = [first.to_le_bytes().as_slice(), &(count as u32).to_le_bytes()].concat();
         for n in 0..count {
@@ -388,7 +389,7 @@ impl Db {
         bytes
     }
 
-    /// The MANIFEST names `file` as all that `family` has; the former file goes.
+    /// Makes the MANIFEST name `file` as the only file of `family`, and removes the family's former file.
     fn name_file(&mut self, family: u64, file: u64) {
         let before = self.families.insert(family, Family { file: Some(file), flushed: self.last_seq });
         self.edit(&format!("file {family} {file} {}", self.last_seq));
@@ -413,7 +414,7 @@ impl Db {
         }
     }
 
-    /// Whether the content is what the history `model` gives at the last commit found.
+    /// Whether the rows are those that the history `model` has after the last commit that this database has.
     pub(crate) fn matches(&self, model: &Model) -> bool {
         self.last_seq <= model.commits.len() as u64
             && self

@@ -1,6 +1,7 @@
-//! Goal:   what a restore must read is bounded whatever the load was, and a request that gets stuck costs little.
-//! Method: a store that counts requests by kind and name and lets chosen ones hang; clocks are looked at with room to
-//!         spare only.
+//! Goal:   the number of objects that a restore must read is bounded whatever the load was, and a request
+//!         that gets stuck delays commits only a little.
+//! Method: a store that counts requests by kind and name and lets chosen requests hang; limits of time have
+//!         room to spare.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -34,7 +35,7 @@ fn delay_by_a_stuck_put(durability: Durability, part: &'static str, context: &st
     let mut model = Model::default();
     db.store.publish(WAIT).unwrap();
     store.hurt(Verb::Put, part, 0, 1, Hurt::Hangs);
-    // The family makes a root necessary, the commit a chunk.
+    // The new family makes a root necessary, the commit makes a chunk necessary.
     db.create_family(2);
     let position = db.commit(&mut model, 0b111, 1, 10);
     db.sync();
@@ -93,7 +94,8 @@ fn a_chunk_is_cut_four_times_per_lag_limit_unless_somebody_waits() {
     db.store.wait_shipped(position, WAIT).unwrap();
 }
 
-/// A new database whose owner commits with `sync`: its bucket, the store below that, its directory, and the rows it must have.
+/// Opens a new database with durability `sync`. Returns its bucket, the store below the bucket, its
+/// directory, the database, and a model without rows.
 fn sync_owner(tuning: Tuning) -> (Bucket, Arc<StuckStore>, TempDir, Db, Model) {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
     let dir = scratch();
@@ -105,7 +107,7 @@ fn sync_owner(tuning: Tuning) -> (Bucket, Arc<StuckStore>, TempDir, Db, Model) {
 /// How many objects a restore may read: roots, pieces of the MANIFEST and chunks together.
 const RESTORE_OBJECTS_MAX: usize = 150;
 
-/// The tuning of a server, but for the pace.
+/// The limits of a server, with the short intervals of a test.
 fn server_tuning() -> Tuning {
     let server = Tuning::default();
     Tuning {
@@ -139,8 +141,8 @@ fn restore(bucket: &Bucket, store: &StuckStore, model: &Model, commits: u64) -> 
     read
 }
 
-/// One family is flushed often, the other never: every root adds a piece of the MANIFEST, and no WAL may be
-/// deleted.
+/// One family is flushed often, the other never, so every root adds a piece of the MANIFEST, and no WAL may
+/// be deleted.
 #[test]
 fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
     let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
@@ -148,7 +150,7 @@ fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
         let position = db.commit(&mut model, 0b11, commit % 50, commit);
         db.sync();
         db.store.after_commit(position, WAIT).unwrap();
-        std::thread::sleep(Duration::from_millis(1)); // No bucket answers sooner, and the merger waits for it, too.
+        std::thread::sleep(Duration::from_millis(1)); // Real buckets are slower; the merger needs the time.
         if commit % 50 == 49 {
             db.flush(0, true);
         }
@@ -169,8 +171,8 @@ fn newest_image(bucket: &Bucket) -> image::Image {
     block(image::load(bucket, RootId { epoch: 1, slot: *slots.last().unwrap() })).unwrap()
 }
 
-/// Returns how many objects a restore would read now. They are counted by names, because the owner goes on
-/// and also deletes objects.
+/// Returns how many objects a restore would read now. The objects are counted by their names, not by reading
+/// them, because the owner goes on and deletes objects.
 fn objects_to_read(bucket: &Bucket) -> usize {
     let root = newest_image(bucket).root;
     let count = |dir: &str| block(bucket.list(dir, None)).unwrap().into_iter().map(|o| o.key);
@@ -187,7 +189,7 @@ fn objects_to_read(bucket: &Bucket) -> usize {
     roots + pieces + root.wal_runs.len() + chunks
 }
 
-/// A publish may wait for uploads for as long as a load lasts; merging goes on.
+/// A publish may wait for uploads for as long as a load lasts; chunks are merged all the same.
 #[test]
 fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
     let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
@@ -199,7 +201,8 @@ fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
         db.sync();
         db.store.after_commit(position, WAIT).unwrap();
     }
-    // The merger may be behind on a busy machine; were it stuck behind the publish, it would never catch up.
+    // On a busy machine the merger may be behind for a while. If it waited for the publish, it would never
+    // catch up.
     let started = Instant::now();
     while objects_to_read(&bucket) > RESTORE_OBJECTS_MAX {
         assert!(started.elapsed() < WAIT, "{} objects", objects_to_read(&bucket));
@@ -210,7 +213,8 @@ fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
     assert!(read <= RESTORE_OBJECTS_MAX, "{read} objects");
 }
 
-/// A root takes so long that a merge needs the time of hundreds of chunks; one client commits, and each commit has its chunk.
+/// Roots are so slow that one merge takes as long as hundreds of chunks. One client commits, and each of its
+/// commits gets a chunk of its own.
 #[test]
 fn one_client_that_commits_faster_than_chunks_are_merged_is_held_back() {
     let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
@@ -233,8 +237,8 @@ fn one_client_that_commits_faster_than_chunks_are_merged_is_held_back() {
     assert!(read <= RESTORE_OBJECTS_MAX, "{read} objects");
 }
 
-/// Every request takes 30 ms, commits come as fast as they can: chunks arrive as fast as slots allow while each merge takes
-/// many round trips.
+/// Every request takes 30 ms, and commits come as fast as they can. So as many chunks arrive as may be in
+/// flight, while each merge takes many round trips.
 #[test]
 fn a_bucket_with_latency_under_load_stays_bounded_all_the_time() {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
@@ -301,7 +305,7 @@ fn commits_that_arrive_together_share_a_chunk() {
     crash(db);
 }
 
-/// Nothing arrives, so nothing is merged, and no request is sent.
+/// While nothing is written, no chunk arrives, so the merger sends no request.
 #[test]
 fn merging_costs_nothing_when_nothing_is_written() {
     let tuning = Tuning { alive_interval: Duration::from_secs(3600), ..server_tuning() };
@@ -355,7 +359,7 @@ fn a_merged_object_that_is_absent_or_damaged_is_named_and_nothing_is_restored() 
     }
 }
 
-/// The number of chunks that wait for deletion has no bound.
+/// A claim must not list chunks that wait for deletion, because their number has no bound.
 #[test]
 fn a_claim_does_not_list_chunks_that_nobody_needs() {
     let (bucket, store) = stuck_bucket(10, REQUEST_TIMEOUT);

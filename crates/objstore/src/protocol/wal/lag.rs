@@ -1,15 +1,18 @@
-//! The commit path: how far the bucket is behind, in atomics that a committing thread may read for nothing.
+//! The commit path: how far the bucket is behind the local WAL, in atomics that a committing thread reads
+//! without a lock.
 //!
-//! A *position* counts the WAL bytes appended by this process over all its WALs. `covered` is the position up to
-//! which a restore from the bucket alone would find everything: chunks there, contiguous, and every MANIFEST edit
-//! they depend on in a published root. Lag is the distance between the two, in bytes and in age.
+//! A *position* counts the WAL bytes appended by this process over all its WALs. `covered` is the position up
+//! to which a restore from the bucket alone would find everything: the chunks are in the bucket without a
+//! gap, and a published root has every MANIFEST edit that they depend on. Lag is the distance from `covered`
+//! to the newest position, in bytes and in age.
 //!
 //! LAG-1: `covered` never passes a byte that a restore would not replay.
-//! LAG-2: while anything is uncovered, `pending_since` is set. Only the race described in `clear_pending` can make it later than the append
-//!        of the oldest uncovered byte, and by no more than that race takes. So the reported age never hides lag.
-//! LAG-3: what a former process left behind (its *inheritance*) has no known age and counts as too old. With durability async, no new
-//!        commit is acknowledged before the bucket has a root of this epoch, the WAL found at open, and the commits that the server's
-//!        recovery adds to that WAL.
+//! LAG-2: while anything is uncovered, `pending_since` is set. Only the race described in `clear_pending` can
+//!        make it later than the append of the oldest uncovered byte, and by no more than that race takes. So
+//!        the reported age never hides lag.
+//! LAG-3: uncovered bytes of a former process (its *inheritance*) have no known age and count as too old.
+//!        With durability async, no new commit is acknowledged before the bucket has a root of this epoch,
+//!        the WAL found at open, and the commits that the server's recovery adds to that WAL.
 //! Lock rule: none; every field is an atomic.
 
 use crate::config::Durability;
@@ -27,11 +30,12 @@ pub(crate) struct CommitPath {
     /// Position of the first byte of `active_wal`.
     active_base: AtomicU64,
     position: AtomicU64,
-    /// Everything in front of this position is durable on local disk. [`Self::synced`] counts here the syncs
-    /// that the table is not told of.
+    /// All bytes before this position are durable on local disk. [`Self::synced`] raises it for syncs that
+    /// are counted without the lock, so that the WAL table does not know of them yet.
     synced: AtomicU64,
     covered: AtomicU64,
-    /// MANIFEST edits noted by DDL; starts at 1 so that nothing is covered before a first root.
+    /// The number of MANIFEST edits that later WAL bytes depend on. It starts at 1, so that nothing is
+    /// covered before a first root.
     ddl_noted: AtomicU64,
     ddl_published: AtomicU64,
     /// Milliseconds since `origin`, plus one; 0 = nothing is uncovered.
@@ -65,7 +69,7 @@ impl CommitPath {
     }
 
     /// Counts an append to the active WAL. Returns false when `wal` is not the active one: the caller then
-    /// takes the slow way.
+    /// counts the append in the WAL table, under the lock.
     pub(crate) fn appended(&self, wal: u64, length: u64) -> bool {
         let Some(base) = self.base_of_active(wal) else { return false };
         self.advance(base + length);
@@ -86,11 +90,12 @@ impl CommitPath {
             return None;
         }
         let base = self.active_base.load(SeqCst);
-        // Read again: a switch in between would have mixed one WAL's number with another's base.
+        // The number is read again: if the active WAL was switched in between, the base may be that of
+        // another WAL.
         (self.active_wal.load(SeqCst) == wal).then_some(base)
     }
 
-    /// Sends every append the slow way, until the next [`Self::activate`].
+    /// Makes [`Self::appended`] and [`Self::synced`] return false until the next [`Self::activate`].
     pub(crate) fn deactivate(&self) {
         self.active_wal.store(NO_WAL, SeqCst);
     }
@@ -114,7 +119,7 @@ impl CommitPath {
         self.position.load(SeqCst)
     }
 
-    /// How far [`Self::synced`] has counted.
+    /// The position up to which [`Self::synced`] has counted bytes as durable.
     pub(crate) fn synced_position(&self) -> u64 {
         self.synced.load(SeqCst)
     }
@@ -142,8 +147,8 @@ impl CommitPath {
         self.ddl_published.fetch_max(number, SeqCst);
     }
 
-    /// Notes that everything up to `position` is covered; bytes behind it were appended at `later_since` or
-    /// after, if known.
+    /// Notes that everything up to `position` is covered. `later_since`: a time before which no byte behind
+    /// `position` was appended; None when no such time is known.
     pub(crate) fn set_covered(&self, position: u64, later_since: Option<Instant>) {
         self.covered.fetch_max(position, SeqCst);
         let age = later_since.map(|time| time.saturating_duration_since(self.origin));
@@ -215,7 +220,7 @@ impl CommitPath {
         self.origin.elapsed().as_millis() as u64 + 1
     }
 
-    /// Reads the clock only when it is needed, which is seldom: every commit comes through here.
+    /// Sets the age when none is set. Reads the clock only then, because every commit comes through here.
     fn set_pending_now(&self) {
         if self.pending_since.load(SeqCst) == 0 {
             self.set_pending(self.now());
@@ -228,10 +233,11 @@ impl CommitPath {
         }
     }
 
-    /// Moves the age of the oldest uncovered byte forward to `since`, or to "none" when nothing is uncovered.
+    /// Moves `pending_since` forward to `since`, or to 0 when nothing is uncovered.
     ///
-    /// An append may come between the test and the store of zero and see the old, non-zero value: hence the
-    /// second test afterwards, which sets it again.
+    /// An append may come between the test and the store of 0. That append sees the old value, which is not
+    /// 0, and leaves it. So the test is repeated after the store, and sets `pending_since` again when a byte
+    /// is uncovered.
     fn clear_pending(&self, since: u64) {
         if !self.is_all_covered() {
             if self.ddl_published() >= self.ddl_noted() {

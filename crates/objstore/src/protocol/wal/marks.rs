@@ -1,9 +1,9 @@
-//! The marks of commits in RocksDB's WAL: which transactions a restore brings back, in the order of their
-//! commits, and where in the WAL a restore would stop to bring back only those up to a chosen one.
+//! The marks of commits in RocksDB's WAL. They tell which transactions a restore brings back, in the order of
+//! their commits, and where in the WAL a restore must stop to bring back only those up to a chosen one.
 //!
 //! RocksDB writes a group of commits as one record. A mark stands behind the changes of its commit, in the
-//! same record; for a commit that was prepared, it stands in front of the commit marker. Changes without a
-//! mark (they stay invisible without a later, marked one) belong to the next mark. Writer:
+//! same record; for a commit that was prepared, the mark stands in front of the commit marker. Changes
+//! without a mark belong to the next mark: they are invisible until a later commit, which has a mark. Writer:
 //! engine/lsm/commit_mark.cc. Byte table: FMT-W12 of docs/internals/formats-bucket.md. Source of a record's
 //! form: RocksDB 11.8.1, db/write_batch.cc.
 
@@ -67,15 +67,16 @@ pub struct BinlogPosition {
 /// One commit in the WAL.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Commit {
-    /// Microseconds since 1970 by the server's clock, when its changes were handed to RocksDB. Commits of one group may
-    /// stand in another order.
+    /// The time when the commit's changes were handed to RocksDB, in microseconds since 1970 by the server's
+    /// clock. The commits of one group may be in another order than their times.
     pub time_us: u64,
-    /// None: the server gave none. A definition was changed, or nothing is logged or replicated in this session.
+    /// None: the server gave the commit no GTID. It changed a definition, or its session neither logs nor
+    /// replicates.
     pub gtid: Option<Gtid>,
     /// None: no binary log has it, or the commit ended an XA transaction.
     pub binlog: Option<BinlogPosition>,
-    /// The server had stopped before the commit was in the WAL, and decided it at its next start; only the binary log
-    /// knows its GTID.
+    /// True: the server stopped before the commit was in the WAL, and decided at its next start to commit.
+    /// Only the binary log knows the commit's GTID.
     pub is_recovered: bool,
     /// The number of its WAL.
     pub log: u64,
@@ -150,7 +151,7 @@ pub(crate) fn read_record(log: u64, record: &[u8], commits: &mut Vec<Commit>) ->
     Ok(())
 }
 
-/// What becomes of the transaction with this XID.
+/// What a record says about the transaction with this XID.
 #[derive(Clone, Copy)]
 pub(crate) enum Ending<'a> {
     Prepared(&'a [u8]),
@@ -235,7 +236,8 @@ enum Item<'a> {
     Other,
 }
 
-/// What is left to read. Each function returns None when the bytes end too early or are not understood.
+/// The bytes of a record that are not read yet. Each function returns None when the bytes end too early or
+/// are not understood.
 struct Input<'a> {
     bytes: &'a [u8],
 }
@@ -264,7 +266,8 @@ impl<'a> Input<'a> {
         self.take(length.try_into().ok()?)
     }
 
-    /// A change has the family's number first when its type says so, then one string or two.
+    /// Reads a change: first the family's number, when the type of the change has one, then one string or
+    /// two.
     fn change(&mut self, has_family: bool, strings: usize) -> Option<Item<'a>> {
         if has_family {
             self.varint()?;

@@ -1,15 +1,16 @@
 //! Merges WAL chunks into bigger objects, so that a restore reads few objects whatever the load was.
 //!
-//! One task per database, one merge at a time, and nothing to do while no chunk arrives. The objects are read
-//! back from the bucket, so the object that takes their place holds what a restore would have read, checked
-//! on the way. A merge holds its object in memory, and each chunk only until it has been copied into the
-//! object: 32 MiB for chunks, 64 MiB for merged objects.
+//! One task per database does one merge at a time; while no chunk arrives, it has nothing to do. The objects
+//! are read back from the bucket and checked, so that the object which takes their place holds what a restore
+//! would have read. A merge holds the new object in memory, and each chunk only until it has been copied into
+//! that object: at most 32 MiB when chunks are merged, 64 MiB when merged objects are.
 //!
-//! MERGE-1: a merged object counts only through a root that names it (the publisher is woken for that), and what went
-//!          into it is deleted only behind that root (gc/). So a merge that is late, repeated or never named harms
-//!          nobody, and a fenced owner's merge has no reader.
-//! MERGE-2: the slots of the chunks are left alone: the server that closes the epoch walks the
-//! chunks behind the last merged one.
+//! MERGE-1: a merged object is read only through a root that names it (the publisher is woken to publish
+//!          one), and the objects that went into it are deleted only after that root (gc/). So a merged
+//!          object that is late, written twice or never named does no harm, and nobody reads one of a fenced
+//!          owner.
+//! MERGE-2: a merge leaves the chunks in their slots. The server that closes the epoch goes through the
+//!          chunks behind the last merged one.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{Chain, read_chunk, read_run};
@@ -26,8 +27,8 @@ use futures_util::{StreamExt, stream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// GETs in flight. All chunks of one merge fit into memory anyway (MergeLimits), and the sooner it ends, the fewer chunks come
-/// meanwhile.
+/// The most GETs that run at once. Memory does not require fewer, because all chunks of one merge fit into it
+/// (MergeLimits). The sooner a merge ends, the fewer chunks arrive meanwhile.
 const PARALLEL_GETS: usize = 32;
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
@@ -54,7 +55,7 @@ fn plan(shared: &Shared) -> Option<Merge> {
     shared.lock().wal.plan_merge(&shared.tuning.merge)
 }
 
-/// Reads what `merge` names and writes it as one object.
+/// Reads the objects that `merge` names and writes them as one object.
 ///
 /// Errors: `NotFound` when an object is gone; `Corruption` names the one that is damaged.
 /// Requests: one GET per object, one PUT.

@@ -1,4 +1,5 @@
-//! The write-ahead log on its way to the bucket and back: cut, shipped, merged, replayed, and what its commits say.
+//! The write-ahead log on its way to the bucket and back: it is cut, shipped, merged and replayed, and its
+//! commits are read.
 
 #[cfg(test)]
 pub(in crate::protocol) mod bounded_test;

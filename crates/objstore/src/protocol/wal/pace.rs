@@ -1,27 +1,29 @@
-//! How long the shipper waits between two chunks that commits wait for: spread over the time of a PUT, and longer while
-//! the merger is behind.
+//! The pace of the shipper: how long it waits between two chunks that commits wait for. The cuts are spread
+//! over the time of a PUT, and are farther apart while the merger is behind.
 //!
-//! Without a pace, the shipper cuts a chunk for each of the first commits that arrive together, until all PUTs are in flight.
-//! The other commits wait for one of these PUTs and then for their own. So the shipper spreads its cuts evenly over the time of a
-//! PUT: a commit waits at most for the next cut, and then for one PUT.
+//! Without a pace, the shipper cuts a chunk for each of the first commits that arrive together, until all
+//! PUTs are in flight. The other commits wait for one of these PUTs and then for their own. So the shipper
+//! spreads its cuts evenly over the time of a PUT: a commit waits at most for the next cut, and then for one
+//! PUT.
 
 use std::time::Duration;
 
-/// Tokio's timer has steps of a millisecond: shorter waits would become longer ones.
+/// Tokio's timer has steps of a millisecond, so a shorter wait would become longer.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 /// The longest wait: one slow answer of the bucket must not hold back the commits after it for long.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// The newest PUT has the weight of one in this many in the moving mean.
+/// The newest PUT counts as one part in this many in the moving mean.
 const MEMORY: u32 = 8;
 
-/// What each superfluous object adds to the wait, and the longest wait that comes of it.
+/// How much each object in excess adds to the wait, and the longest wait that results from this.
 const CATCH_UP_STEP: Duration = Duration::from_millis(4);
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
 
 /// The least time between two small chunks while merging is behind by `excess_objects`; zero: no wait.
 ///
-/// One client whose commits each wait for a chunk sends them one at a time anyway, so a limit on the chunks in flight does not
-/// hold it back. The wait grows with the excess: chunks come as fast as they are merged, a few objects above the limit.
+/// A single client whose commits each wait for a chunk has only one chunk in flight anyway, so a limit on the
+/// chunks in flight does not hold it back. The wait grows with the excess, until chunks come only as fast as
+/// they are merged; that is the case a few objects above the limit.
 pub(crate) fn catch_up_wait(excess_objects: usize) -> Duration {
     let steps = u32::try_from(excess_objects).unwrap_or(u32::MAX);
     CATCH_UP_STEP.saturating_mul(steps).min(CATCH_UP_MAX)

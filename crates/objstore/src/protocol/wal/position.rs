@@ -1,7 +1,7 @@
-//! How far a database has come, in the words of replication: what a root says about its commits.
+//! The position of a database in terms of replication (GTIDs and binary log), as a root records it.
 //!
-//! The engine reports each commit; the publisher puts the newest state into the next root. After a start, the
-//! tracking goes on from the base root and the marks in the local WALs.
+//! The engine reports each commit; the publisher puts the newest position into the next root. After a start,
+//! the position is that of the base root, brought up to date with the marks in the local WALs.
 
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
@@ -14,12 +14,12 @@ use std::path::Path;
 
 /// WALs are read in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
-/// Sequence number, time, file and offset of the binary log.
+/// The bytes of the sequence number, the time, and the file and offset of the binary log.
 const FIXED_BYTES: usize = 32;
 const GTID_BYTES: usize = 16;
 
-/// The newest commits when a root was made. No commit in the root's table files is newer; some of these may be in the log
-/// behind the root only.
+/// The newest commits at the time when a root was made. No commit in the root's table files is newer. Some of
+/// these commits may be only in the log behind the root.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     /// RocksDB's last sequence number.
@@ -98,7 +98,7 @@ impl From<&Commit> for NotedCommit {
     }
 }
 
-/// Follows the commits of a running database.
+/// Follows the commits of a running database, to know its position.
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     position: Position,
@@ -116,9 +116,9 @@ impl Tracker {
         &self.position
     }
 
-    /// Takes one commit. Commits of several connections may come slightly out of order: of two, the later one
-    /// counts, judged by its time or, if the clock was set back, by its number. (Numbers begin anew with
-    /// RESET MASTER.)
+    /// Takes one commit. Commits of several connections may come slightly out of order. Of two commits the
+    /// one with the later time counts, or, because the clock may have been set back, the one with the higher
+    /// number. (The time is needed, too, because RESET MASTER makes the numbers begin anew.)
     pub(crate) fn note(&mut self, commit: &NotedCommit) {
         let position = &mut self.position;
         position.sequence = position.sequence.max(commit.sequence);
@@ -137,8 +137,9 @@ impl Tracker {
         }
     }
 
-    /// Takes the commits in the WALs of `dir`, which RocksDB is about to replay. What cannot be read is logged: the
-    /// position is for people and for the choice of a root, and the next commits correct it.
+    /// Takes the commits in the WALs of `dir`, which RocksDB is about to replay. A record that cannot be
+    /// understood is only logged: the position is for people and for the choice of a root, and the next
+    /// commits correct it.
     pub(crate) fn note_wals(&mut self, dir: &Path, log: &LogFn) -> Result<()> {
         let mut reader = CommitReader::new();
         for (number, _) in wal_files(dir)? {
@@ -203,7 +204,8 @@ mod tests {
         for (number, marks) in [(7, vec![8, 9]), (12, vec![10])] {
             let mut wal = Vec::new();
             for mark in marks {
-                // Sequence number 40, one change (a deleted key), a mark with GTID 1-2-mark and binary log 3:mark.
+                // Sequence number 40, one change (a deleted key), a mark with GTID 1-2-mark and binary log
+                // 3:mark.
                 let content =
                     [&[40, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, b'k', 3, 13, 0x13, mark][..], &[0; 6]];
                 append_record(&mut wal, &[content.concat(), vec![1, 2, mark, 3, mark]].concat());

@@ -1,10 +1,11 @@
-//! RocksDB's WAL as a stream of records, and how far its replay must come: the sequence number at which the last record
-//! of the bucket's WAL starts.
+//! RocksDB's WAL as a stream of records, and how far RocksDB must replay it: to the last record of the
+//! bucket's WAL, which is known by the sequence number at which it starts.
 //!
-//! A WAL is made of blocks of 32 KiB. A block holds fragments: checksum (4 bytes, masked CRC-32C of the rest without the
-//! length), length (2), type (1), content; fewer than seven bytes at its end are unused. The first fragment of a record
-//! begins with the sequence number of its first change (8 bytes, little-endian). Zeros stand where nothing was written.
-//! Source: RocksDB 11.8.1, db/log_format.h, db/log_reader.cc, db/write_batch.cc.
+//! A WAL is made of blocks of 32 KiB. A block holds fragments: checksum (4 bytes, masked CRC-32C of the rest
+//! without the length), length (2), type (1), content; fewer than seven bytes at its end are unused. The
+//! first fragment of a record begins with the sequence number of its first change (8 bytes, little-endian).
+//! Zeros stand where nothing was written. Source: RocksDB 11.8.1, db/log_format.h, db/log_reader.cc,
+//! db/write_batch.cc.
 
 use crate::crc::crc32c;
 use std::path::Path;
@@ -13,11 +14,11 @@ const BLOCK_BYTES: u64 = 32 << 10;
 const HEADER_BYTES: usize = 7;
 const CHECKSUM_MASK: u32 = 0xa282_ead8;
 
-/// Takes WALs apart, in the order of the stream, in pieces of any size.
+/// Splits WALs into fragments. Reads the WALs in the order of the stream, in pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct WalReader {
     log: u64,
-    /// Bytes of the WAL in front of `rest`.
+    /// The offset of `rest` in the WAL.
     position: u64,
     /// Bytes that are no whole fragment yet.
     rest: Vec<u8>,
@@ -29,12 +30,12 @@ pub(crate) struct WalReader {
 pub(crate) struct Part<'a> {
     pub(crate) begins_record: bool,
     pub(crate) ends_record: bool,
-    /// Where it begins in its WAL.
+    /// The offset of the fragment in its WAL.
     pub(crate) offset: u64,
     pub(crate) content: &'a [u8],
 }
 
-/// What stands at the beginning of the bytes that are left.
+/// What was found at the beginning of the bytes that are left.
 enum Fragment<'a> {
     /// A fragment of that many bytes. None: it belongs to no record.
     Whole(usize, Option<Part<'a>>),
@@ -44,7 +45,8 @@ enum Fragment<'a> {
 }
 
 impl WalReader {
-    /// Takes the next bytes of WAL `log` and gives the parts of records that are whole now to `each`.
+    /// Takes the next bytes of WAL `log`, and calls `each` with every fragment of a record that is complete
+    /// now.
     pub(crate) fn read(&mut self, log: u64, bytes: &[u8], mut each: impl FnMut(&Part<'_>)) {
         if log != self.log {
             *self = Self { log, ..Self::default() };
@@ -91,8 +93,8 @@ impl ReplayEnd {
         });
     }
 
-    /// The sequence number at which the last record starts; None without any. RocksDB has replayed everything in front of
-    /// that record when its own last number is at least one less.
+    /// The sequence number at which the last record starts; None without any. RocksDB has replayed everything
+    /// in front of that record when its own last number is at least one less.
     pub(crate) fn last_start(&self) -> Option<u64> {
         self.last_start
     }
@@ -126,7 +128,7 @@ fn fragment(bytes: &[u8], position: u64) -> Fragment<'_> {
         2 => part(true, false),
         3 => part(false, false),
         4 => part(false, true),
-        // What RocksDB notes about the WAL itself.
+        // Fragments in which RocksDB describes the WAL itself.
         9 | 10 | 130 => None,
         _ => return Fragment::Damaged,
     };
@@ -136,12 +138,14 @@ fn fragment(bytes: &[u8], position: u64) -> Fragment<'_> {
     Fragment::Whole(end, part)
 }
 
-/// Masks a checksum as RocksDB does before it stores it: a checksum of bytes that contain checksums is weak.
+/// Masks a checksum as RocksDB does before it stores it, because a CRC of bytes that contain their CRC is
+/// weak.
 pub(crate) fn masked(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(CHECKSUM_MASK)
 }
 
-/// What to log when the database in `dir` was opened before the record that starts at `start`.
+/// The message to log when RocksDB opened the database in `dir` without replaying the record that starts at
+/// `start`.
 pub(crate) fn short_replay(dir: &Path, last_sequence: u64, start: u64) -> String {
     format!(
         "the database in {} was opened at change {last_sequence}, but the log in the bucket goes on to change {start}: the \

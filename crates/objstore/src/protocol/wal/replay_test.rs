@@ -1,6 +1,8 @@
-//! Goal:   what former epochs left in the bucket stays until the database is open and has come to the end of its WAL.
-//! Method: put records of RocksDB's format with high sequence numbers into the pretend database's WAL, open again with
-//!         and without having replayed them, publish, and look whether the former WAL is still in the bucket.
+//! Goal:   the objects of former epochs stay in the bucket until the database is open and has replayed all of
+//!         its WAL.
+//! Method: put records of RocksDB's format with high sequence numbers into the pretend database's WAL, open
+//!         again with and without having replayed them, publish, and look whether the former WAL is still in
+//!         the bucket.
 
 use crate::config::Durability;
 use crate::log::Level;
@@ -50,7 +52,7 @@ fn open_logged(bucket: &Bucket, dir: &Path) -> (Arc<Store>, Errors) {
     (open(&config, bucket.clone(), log, options).unwrap(), errors)
 }
 
-/// Chunks of the former WAL, without its fence.
+/// The number of chunks of the former WAL, without its fence.
 fn former_chunks(bucket: &Bucket) -> usize {
     block(bucket.list(&names::wal_dir(1), None)).unwrap().len() - 1
 }
@@ -99,7 +101,8 @@ fn after_a_whole_replay_the_former_wal_goes() {
     crash(db);
 }
 
-/// RocksDB publishes while it opens; the former WAL stays until RocksDB says that it has opened.
+/// A root may be published while RocksDB opens; the former WAL stays until RocksDB reports that it has
+/// opened.
 #[test]
 fn nothing_former_is_deleted_before_the_database_is_open() {
     let bucket = Bucket::in_memory();

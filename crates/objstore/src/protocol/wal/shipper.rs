@@ -1,11 +1,11 @@
 //! Ships the WAL: cuts durable bytes into chunks and keeps a few PUTs in flight.
 //!
-//! One task per database. With durability `local` it ships only what somebody waits for: the closed WALs of a publish,
-//! or everything at close.
+//! One task per database. With durability `local` it ships only what a caller waits for: the closed WALs for
+//! a publish, or everything at close.
 //!
-//! SHIP-1: chunks are cut in stream order by this task alone; PUTs may arrive in any order, `WalTable::shipped` is
-//!         their contiguous prefix.
-//! SHIP-2: a chunk is tried with the same bytes until its slot is known to hold them, or a fence.
+//! SHIP-1: only this task cuts chunks, in stream order. PUTs may arrive in any order; `WalTable::shipped` is
+//!         the end of the contiguous prefix of arrived chunks.
+//! SHIP-2: a chunk is sent again with the same bytes until its slot is known to hold them, or a fence.
 //!
 //! Chunks that commits wait for are cut at a pace (pace.rs).
 
@@ -36,7 +36,7 @@ use tokio::time::Instant;
 /// local read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// A chunk on its way.
+/// A chunk that is being sent.
 struct Chunk {
     number: u64,
     key: String,
@@ -89,8 +89,8 @@ fn in_flight_max(shared: &Shared) -> usize {
     if excess_objects(shared) > 0 { 1 } else { shared.tuning.chunks_in_flight }
 }
 
-/// How many objects of the WAL a restore would read beyond those that merging leaves when it keeps up: half a merge may be
-/// waiting besides.
+/// How many more objects of the WAL a restore would read than when merging keeps up. Half a merge and the
+/// chunks in flight do not count, because they also wait when merging keeps up.
 fn excess_objects(shared: &Shared) -> usize {
     let Tuning { chunks_in_flight, merge, .. } = &shared.tuning;
     shared.state.lock().wal.runs.excess(merge).saturating_sub(merge.merge_chunks / 2 + chunks_in_flight)
@@ -105,8 +105,8 @@ fn next_cut_time(shared: &Shared, pace: &Pace, chunk: &Chunk) -> Instant {
     Instant::now() + wait
 }
 
-/// The time between two chunks that nobody waits for: with `async` a part of the lag that was promised, because every chunk
-/// is a request that somebody pays for.
+/// The time between two chunks that no commit waits for. With `async` it is a fraction of the lag limit,
+/// because every chunk is a request, and requests cost money.
 fn interval(shared: &Shared) -> Duration {
     let Tuning { ship_interval, ships_per_lag, .. } = shared.tuning;
     match shared.path.durability() {
@@ -115,7 +115,7 @@ fn interval(shared: &Shared) -> Duration {
     }
 }
 
-/// Whether to cut now: somebody waits, much has gathered, or the interval is over.
+/// Whether to cut now: a thread waits, many bytes have gathered, or the interval is over.
 fn is_due(shared: &Shared, last_cut: Instant) -> bool {
     let mut state = shared.lock();
     state.wal.mark(Instant::now());
@@ -148,14 +148,15 @@ fn next_cut(shared: &Shared) -> Option<Cut> {
     };
     let cut = state.wal.next_cut(until, wanted, shared.tuning.chunk_bytes_max);
     if cut.is_none() {
-        // The covered part of the log may have grown without a chunk, by bytes that need not be shipped.
+        // The covered part of the log may have grown without a chunk: by a skip, whose bytes are never
+        // shipped.
         shared.cover(&mut state);
         shared.shipped.notify_waiters();
     }
     cut
 }
 
-/// Returns the open file of the WAL of `cut`; None when the file is gone, which is then noted.
+/// Returns the open file of the WAL of `cut`; None when the file is gone, which the WAL table is then told.
 fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
     if let Some(file) = &cut.file {
         return Ok(Some(file.clone()));
@@ -178,8 +179,9 @@ fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
 /// Returns the bytes of a cut. When RocksDB has cut zeros off the end of a former process's WAL, they are
 /// added again; RocksDB skips them.
 ///
-/// Errors: `Corruption` when bytes are gone that held records: they must not reach the bucket as zeros under a valid
-/// checksum. Until RocksDB has flushed them and deletes the WAL, nothing behind them is shipped.
+/// Errors: `Corruption` when bytes that held records are gone: zeros in their place must not reach the bucket
+/// under a valid checksum. Nothing behind these bytes is shipped until RocksDB has flushed the records and
+/// deletes the WAL.
 fn read_cut(file: &File, cut: &Cut, path: &Path) -> Result<Vec<u8>> {
     let read = || {
         if cut.needs_sync {

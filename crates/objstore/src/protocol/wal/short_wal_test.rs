@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A database that ships only what somebody waits for.
+/// Opens a database that ships only what a caller waits for.
 fn open_idle(bucket: &Bucket, dir: &Path) -> Db {
     let hour = Duration::from_secs(3600);
     let tuning = Tuning { ship_interval: hour, settle_after_open: hour, ship_bytes: u64::MAX, ..quick() };
@@ -87,7 +87,7 @@ fn a_former_wal_may_lose_its_zeros_and_no_more() {
     expect_not_shipped(&db, &bucket, 2, &wal, 159);
     crash(db);
 
-    // Above, record five has lost its last byte. Now zeros take the place of the whole record.
+    // So far record five has lost its last byte. Now zeros take the place of the whole record.
     cut(&wal, 128);
     OpenOptions::new().append(true).open(&wal).unwrap().write_all(&[0; 1000]).unwrap();
     let db = open_idle(&bucket, dir.path());

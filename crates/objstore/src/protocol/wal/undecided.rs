@@ -1,9 +1,11 @@
-//! Transactions that a log leaves in the middle of a two-phase commit of the server.
+//! Undecided transactions: those that a log leaves in the middle of a two-phase commit of the server.
 //!
-//! The server has acknowledged none of them to a client, so the code that copies the log appends their rollback. The server that opens the
-//! copy cannot roll them back: its binary log may know of their commit, which the cut has undone, or may know nothing of them, and then the
-//! server does not start. XA transactions of users stay prepared. The small transactions of huge ones, which name files, stay prepared as
-//! well: when a server opens the copy, the engine decides about them by what is in the database (huge-transactions.md).
+//! No client has got an acknowledgement of them, so the code that copies the log appends their rollback. The
+//! server that opens the copy cannot roll them back. Its binary log may have their commit, which the cut has
+//! undone; or it may not have them, and then the server does not start. XA transactions of users stay
+//! prepared. A huge transaction has a small one, which names its files. The small one stays prepared, too:
+//! when a server opens the copy, the engine decides about it by what is in the database
+//! (huge-transactions.md).
 
 use crate::error::Result;
 use crate::protocol::wal::marks::{Ending, endings};
@@ -16,12 +18,12 @@ const FRAGMENT_HEADER_BYTES: u64 = 7;
 /// Source: MariaDB 10.11, sql/handler.h; the writer is engine/handler/session/transactions.cc.
 const PARTS_AT: usize = 10;
 const SERVERS_OWN: &[u8] = b"MySQLXid";
-/// Start of the key of the marker that the small transaction of a huge one removes.
+/// The first bytes of the key of the marker that the small transaction of a huge one removes.
 const HUGE: &[u8] = b"spilled/";
 /// A rollback in the log: its type, then the XID.
 const ROLLBACK: u8 = 0xc;
 
-/// Reads a log to its end.
+/// Reads a log and collects the XIDs of its undecided transactions.
 #[derive(Debug, Default)]
 pub(crate) struct Undecided {
     wal: WalReader,
@@ -29,13 +31,14 @@ pub(crate) struct Undecided {
     xids: BTreeSet<Vec<u8>>,
     /// WAL and offset of the end of the last whole record.
     end: (u64, u64),
-    /// The highest sequence number of a record, and the changes in all records. RocksDB's next number may be larger by as much as all
-    /// changes: those of a prepared transaction count when it is committed. Numbers may have gaps, but must not go back.
+    /// The highest sequence number of a record, and the number of changes in all records. RocksDB's next
+    /// number may be higher by up to that number of changes, because the changes of a prepared transaction
+    /// count when it is committed. Numbers may have gaps, but must not go back.
     sequence: u64,
     changes: u64,
 }
 
-/// What is to stand in the log from this position on, in place of everything behind it.
+/// The bytes to write into the log at this place; they replace everything behind it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rollback {
     pub(crate) log: u64,
@@ -76,7 +79,8 @@ impl Undecided {
         Ok(())
     }
 
-    /// Returns the record that rolls the undecided transactions back, and where to append it to the log; None: there are none.
+    /// Returns the record that rolls the undecided transactions back, and where to append it to the log;
+    /// None: there are none.
     pub(crate) fn rollback(&self) -> Option<Rollback> {
         if self.xids.is_empty() {
             return None;

@@ -14,13 +14,13 @@ pub(crate) struct WalRun {
     pub(crate) bytes: u64,
 }
 
-/// `wal/<E>/<first>-<end>`: chunk objects back to back, as they stood in their slots. It counts only through a root that
-/// names it; the chunks themselves are deleted behind that root.
+/// `wal/<E>/<first>-<end>`: the bytes of chunk objects, one after the other, as they were in their slots. A
+/// merged object is read only through a root that names it; the chunk objects are deleted after that root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MergedChunks {
     pub(crate) epoch: u64,
     pub(crate) first: u64,
-    /// One per chunk; their number gives the end.
+    /// The chunk objects; `first` plus their number is the end.
     pub(crate) chunks: Vec<Bytes>,
 }
 
@@ -38,8 +38,8 @@ impl MergedChunks {
         frame.finish()
     }
 
-    /// Decodes a merged object. The chunks are parts of `bytes`, not copies; each has a frame of its own that
-    /// is not looked into here.
+    /// Decodes a merged object. The chunks are parts of `bytes`, not copies. Each chunk has a frame of its
+    /// own, which is not checked here.
     pub(crate) fn decode(bytes: &Bytes) -> Result<Self, FormatError> {
         let mut frame = open(bytes, KIND_MERGED_CHUNKS, "merged WAL chunks")?;
         let (epoch, first) = (frame.u64()?, frame.u64()?);

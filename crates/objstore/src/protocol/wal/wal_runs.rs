@@ -1,24 +1,26 @@
-//! Which chunks are to be merged into bigger objects, so that a restore reads few objects. Pure state, no
+//! Decides which chunks are merged into bigger objects, so that a restore reads few objects. Pure state, no
 //! I/O.
 //!
 //! A *run* is a merged object; the chunks behind the last run are *loose*.
 //!
-//! RUN-1: runs are in ascending order and do not overlap; a new one holds whole runs and chunks that follow each other.
-//! RUN-2: a new run is planned only when a published root names all other runs: an object becomes superfluous when a root names a run in
-//!        its place, never before.
-//! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose. As long as any two neighbouring runs fit into one
-//!        object, at most `runs_max` runs stay. Large chunks stay loose until there are more than `objects_max` runs and chunks together.
-//!        So a restore reads at most `objects_max` objects or, for a very long WAL, two for every `run_bytes_max` bytes and every
-//!        `merge_chunks` chunks of it; in addition it reads what arrives while a merge is on its way.
+//! RUN-1: runs are in ascending order and do not overlap; a new run holds whole runs or whole chunks, which
+//!        follow each other.
+//! RUN-2: a new run is planned only when a published root names all other runs, because an object becomes
+//!        superfluous only when a root names the run that takes its place.
+//! RUN-3: of small chunks that have arrived, fewer than `merge_chunks` stay loose. As long as any two
+//!        neighbouring runs fit into one object, at most `runs_max` runs stay. Large chunks stay loose until
+//!        there are more than `objects_max` runs and chunks together. So a restore reads at most
+//!        `objects_max` objects or, for a very long WAL, two for every `run_bytes_max` bytes and for every
+//!        `merge_chunks` chunks of it. In addition it reads the chunks that arrive during a merge.
 //!
-//! Chunks are large during a load, and a flush soon makes those superfluous. When every 24 of them were merged, the WAL of a load was
-//! written to the bucket a second time.
+//! Large chunks are merged late, because they come from a load, and a flush soon makes them superfluous. If
+//! every 24 of them were merged, the WAL of a load would be written to the bucket a second time.
 //!
-//! Runs are merged late, only when there are too many. Then those neighbours are merged for which the size of
-//! the merged object, divided by that of the biggest of them, is largest. So a byte whose run grows eightfold
-//! each time is written again a few times at most (tests in wal_runs_test.rs), and a byte whose WAL is
-//! flushed soon is not written again at all. If the smallest runs were taken instead, one run could grow by
-//! only a little each time.
+//! Runs are merged late, too, only when there are too many. Then those neighbours are merged for which the
+//! size of the merged object, divided by that of the biggest of them, is largest. A merge of eight runs of
+//! equal size makes a run eight times as large, so a byte is written again only a few times (tests in
+//! wal_runs_test.rs). A byte whose WAL is flushed soon is not written again at all. If the smallest runs were
+//! merged instead, one run could grow by only a little each time.
 
 use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Reverse;
@@ -29,14 +31,14 @@ const WINDOW_MAX: usize = 8;
 /// The size of a chunk object without its bytes of the WAL, rounded up.
 const CHUNK_OVERHEAD_BYTES: u64 = 128;
 
-/// When to merge.
+/// The limits that decide when chunks and runs are merged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MergeLimits {
     /// This many loose chunks become a run, if together they have at most `small_bytes_max`.
     pub(crate) merge_chunks: usize,
     pub(crate) small_bytes_max: u64,
-    /// With more runs and loose chunks than these, large chunks become a run as well, of at most `chunks_bytes_max`,
-    /// which the merger holds in memory.
+    /// With more runs and loose chunks than these, large chunks become a run as well, of at most
+    /// `chunks_bytes_max`, which the merger holds in memory.
     pub(crate) objects_max: usize,
     pub(crate) chunks_bytes_max: u64,
     /// With more runs than these, some of them become one.
@@ -81,7 +83,8 @@ pub(crate) struct Merge {
 #[derive(Debug, Default)]
 pub(crate) struct RunTable {
     runs: Vec<WalRun>,
-    /// Objects that the last merged one replaces, while no root names that one: a restore still reads them.
+    /// How many objects the last merged object replaces; 0 when a root names it. Until then, a restore reads
+    /// those objects.
     replaced: usize,
     /// The object of the last merge that was begun, while it is not known to be in the bucket.
     begun: Option<WalRun>,
@@ -149,12 +152,13 @@ impl RunTable {
         self.begun = Some(WalRun { first: merge.first, end: merge.end, bytes: 0 });
     }
 
-    /// Merged objects that are in the bucket, or may be in a moment, and that a root may name.
+    /// The merged objects that a root may name: those in the bucket, and the one that is being written.
     pub(crate) fn on_their_way(&self) -> impl Iterator<Item = WalRun> {
         self.runs.iter().copied().chain(self.begun)
     }
 
-    /// Notes that the merged object is in the bucket, with `bytes`; it takes the place of what went into it.
+    /// Notes that the merged object is in the bucket, with `bytes`. It takes the place of the objects that
+    /// went into it.
     pub(crate) fn merged(&mut self, merge: &Merge, bytes: u64) {
         let run = WalRun { first: merge.first, end: merge.end, bytes };
         self.begun = None; // it stays in `runs` until a root has named it
@@ -170,7 +174,7 @@ impl RunTable {
         &self.runs
     }
 
-    /// Whether the next root will name a run that the newest does not.
+    /// Whether the next root will name a run that the newest root does not name.
     pub(crate) fn is_unnamed(&self) -> bool {
         self.replaced > 0
     }
@@ -199,8 +203,8 @@ impl RunTable {
         self.runs.len() + self.loose.len()
     }
 
-    /// How many objects of the WAL a restore would read now beyond `limits.objects_max`: in place of a merged object that no
-    /// root names yet, it reads those that went into it.
+    /// How many objects of the WAL a restore would read now beyond `limits.objects_max`. In place of a merged
+    /// object that no root names yet, it reads the objects that went into it.
     pub(crate) fn excess(&self, limits: &MergeLimits) -> usize {
         (self.objects() + self.replaced.saturating_sub(1)).saturating_sub(limits.objects_max)
     }

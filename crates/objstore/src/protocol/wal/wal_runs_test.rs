@@ -1,5 +1,7 @@
-//! Goal:   the number of objects stays bounded whatever the chunks are like, and merging writes a byte only a few times.
-//! Method: long streams of chunks of several shapes, and random ones from a printed seed, through the pure table.
+//! Goal:   the number of objects stays bounded whatever the chunks are like, and merging writes a byte only a
+//!         few times.
+//! Method: long streams of chunks of several sizes, and of random sizes from a printed seed, go through a
+//!         RunTable alone.
 
 use crate::protocol::testing::test_random::Random;
 use crate::protocol::wal::wal_record::WalRun;
@@ -7,7 +9,8 @@ use crate::protocol::wal::wal_runs::*;
 
 const LIMITS: MergeLimits = MergeLimits::SERVER;
 
-/// A bucket that merges at once whatever is planned, and publishes a root after each merge.
+/// A stream of chunks. Each merge that the table plans is done at once, and a root is published after each
+/// merge.
 #[derive(Default)]
 struct Stream {
     table: RunTable,
@@ -120,7 +123,7 @@ fn chunks_that_have_not_arrived_are_not_merged() {
 
 #[test]
 fn a_load_whose_wal_is_flushed_in_time_is_not_written_again() {
-    // The WAL of 128 MiB that RocksDB keeps alive at most with a small block cache.
+    // With a small block cache, RocksDB keeps at most 128 MiB of WAL: 64 chunks of 2 MiB.
     const LIVE_CHUNKS: u64 = 64;
     let mut table = RunTable::default();
     for cut in 1..=2_000_u64 {

@@ -1,15 +1,18 @@
-//! Which WAL bytes exist, are durable, have been cut into chunks and have arrived. Pure state, no I/O.
+//! The WAL table: which WAL bytes exist, are durable, have been cut into chunks and have arrived. Pure state,
+//! no I/O.
 //!
-//! The stream of an epoch is the WALs in ascending number, each from its first byte to its last; chunks cut it into
-//! pieces without reordering. RocksDB appends to one WAL at a time, and to no WAL below the newest once that one has
-//! bytes.
+//! The stream of an epoch is the WALs in ascending number, each from its first byte to its last. Chunks cut
+//! the stream into pieces without reordering. RocksDB appends to one WAL at a time, and to no older WAL once
+//! the newest has bytes.
 //!
-//! STREAM-1: chunk k is cut after chunk k-1, from the byte behind it, or behind a *skip*.
-//! STREAM-2: bytes behind a skip (a WAL that was deleted before all of it was cut) and bytes behind a MANIFEST edit carry a DDL number that
-//!           only later roots have. So no restore replays them over a root that lacks what they build on (PUB-G8). Bytes in front of the
-//!           skip or edit keep the smaller number, even when they are cut later, so that they can be replayed over a root that needs them
+//! STREAM-1: chunk k is cut after chunk k-1, from the byte behind it, or behind a *skip*, whose bytes are
+//!           never shipped.
+//! STREAM-2: bytes behind a skip (a WAL that was deleted before all of it was cut) and bytes behind a
+//!           MANIFEST edit carry a DDL number that only later roots have. So no restore replays them over a
+//!           root that lacks what they build on (PUB-G8). Bytes in front of the skip or edit keep the smaller
+//!           number, even when they are cut later, so that they can be replayed over a root that needs them
 //!           (PUB-G2).
-//! STREAM-3: `shipped` is the end of the contiguous prefix of arrived chunks; a hole holds it back.
+//! STREAM-3: `shipped` is the end of the contiguous prefix of arrived chunks; a missing chunk holds it back.
 //! Lock rule: owned by `State`, under its mutex.
 
 use crate::protocol::wal::wal_runs::{Merge, MergeLimits, RunTable};
@@ -54,10 +57,10 @@ pub(crate) struct Cut {
     pub(crate) offset: u64,
     pub(crate) length: u64,
     pub(crate) file: Option<Arc<File>>,
-    /// The bytes are not durable yet although they are wanted: sync the file first.
+    /// The bytes are needed but not durable yet, so the file must be synced before they are read.
     pub(crate) needs_sync: bool,
-    /// The file has at least this many bytes. What a former process left behind them are zeros that it wrote ahead of its
-    /// end; RocksDB may cut them off while it opens.
+    /// The file must have at least this many bytes. In a WAL of a former process there are only zeros behind
+    /// them, which it wrote ahead of its last record; RocksDB may cut them off while it opens.
     pub(crate) solid_bytes: u64,
 }
 
@@ -83,29 +86,30 @@ pub(crate) struct WalTable {
     arrived_end: u64,
     /// Which chunks are merged, and which are still objects of their own.
     pub(crate) runs: RunTable,
-    /// The first live chunk of each WAL, for trimming.
+    /// The first chunk of each WAL that a root may still need.
     first_chunks: BTreeMap<u64, u64>,
     /// (p, n): bytes behind position p need DDL number n.
     ddl_marks: Vec<(u64, u64)>,
     /// The DDL number of everything cut so far.
     ddl_cut: u64,
-    /// How far the stream had come at which time: this tells the age of a byte without reading the clock at
-    /// each append.
+    /// Which position the stream had reached at which time. This tells the age of a byte without reading the
+    /// clock at each append.
     marks: VecDeque<(u64, Instant)>,
 }
 
-/// How many marks are kept; beyond that every other one is dropped, which makes ages coarser and never
-/// younger.
+/// The most marks that are kept. Above that, every other mark is dropped, so that ages are less exact, but a
+/// byte never seems younger than it is.
 const MARKS_MAX: usize = 4096;
 
-/// The first mark behind `position`. A piece never reaches over a mark: otherwise the bytes in front of the mark, which a root that is made
-/// now may need (PUB-G2), would get the DDL number of the bytes behind it.
+/// The first DDL mark behind `position`. A piece never reaches over a mark: otherwise the bytes in front of
+/// the mark, which a root that is made now may need (PUB-G2), would get the DDL number of the bytes behind
+/// it.
 fn next_mark(marks: &[(u64, u64)], position: u64) -> u64 {
     marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark > position).min().unwrap_or(u64::MAX)
 }
 
 impl WalTable {
-    /// The table of a fresh epoch: everything needs its first root, DDL number 1.
+    /// The table of a new epoch. All its bytes need DDL number 1, which only a root of the epoch has.
     pub(crate) fn new() -> Self {
         Self { ddl_cut: 1, ..Self::default() }
     }
@@ -145,8 +149,8 @@ impl WalTable {
         Some((newest, self.wals.get(&newest)?.base?))
     }
 
-    /// Gives `grown` new bytes of WAL `number` their place: behind its earlier bytes, and so in front of
-    /// those of every later WAL.
+    /// Puts `grown` new bytes of WAL `number` into the stream: behind the earlier bytes of this WAL, and in
+    /// front of those of every later WAL.
     fn grow(&mut self, number: u64, grown: u64, length: u64) {
         let mut later: u64 = 0;
         for wal in self.wals.range_mut(number + 1..).map(|(_, wal)| wal) {
@@ -207,9 +211,9 @@ impl WalTable {
         self.ddl_cut
     }
 
-    /// Gate PUB-G2: holds every WAL that grows no more and has unshipped bytes; `open` makes sure that a
-    /// deletion cannot take the bytes away. Returns the position to wait for, and the WALs whose file is
-    /// already gone.
+    /// Gate PUB-G2: holds every WAL that grows no more and has bytes in no chunk. `open` opens its file, so
+    /// that a deletion cannot take the bytes away. Returns the position to wait for, and the WALs whose file
+    /// is already gone.
     pub(crate) fn gate(&mut self, open: impl Fn(u64) -> Option<Arc<File>>) -> (u64, Vec<u64>) {
         let (mut end, mut gone) = (0, Vec::new());
         let bound = self.gate_end();
@@ -236,7 +240,7 @@ impl WalTable {
         needed.map(|(_, wal)| wal.appended_bytes.saturating_sub(wal.cut_bytes)).sum()
     }
 
-    /// Makes sure that a deletion does not take the newest WAL away before it is shipped.
+    /// Holds the newest WAL's file open, so that the WAL can be shipped even when RocksDB deletes it before.
     pub(crate) fn hold(&mut self, open: impl Fn(u64) -> Option<Arc<File>>) {
         let Some((number, wal)) = self.wals.last_entry().map(|entry| (*entry.key(), entry.into_mut())) else {
             return;
@@ -249,8 +253,8 @@ impl WalTable {
 
     /// The next bytes to cut, in stream order, up to position `until`; None when there are none.
     ///
-    /// Only durable bytes are cut by themselves; bytes in front of `wanted`, which somebody waits for, and bytes of
-    /// WALs that grow no more are returned with `needs_sync` when they are not durable yet.
+    /// Bytes that are not durable are cut only in front of `wanted`, which a thread waits for, and in WALs
+    /// that grow no more; the cut then has `needs_sync`.
     pub(crate) fn next_cut(&mut self, until: u64, wanted: u64, bytes_max: u64) -> Option<Cut> {
         loop {
             let (number, wal) = self.wals.iter_mut().find(|(_, wal)| !wal.is_cut())?;
@@ -283,7 +287,7 @@ impl WalTable {
         }
     }
 
-    /// Bytes that were appended to WALs, lost ones apart, and have not been cut into a chunk.
+    /// Bytes that were appended to WALs and have not been cut into a chunk. Lost WALs do not count.
     pub(crate) fn uncut_bytes(&self) -> u64 {
         self.wals.values().filter(|wal| !wal.is_lost()).map(|wal| wal.appended_bytes - wal.cut_bytes).sum()
     }
@@ -324,7 +328,7 @@ impl WalTable {
         Some(Placed { chunk, ddl_seq, previous_crc32c: self.last_crc32c })
     }
 
-    /// The checksum of the chunk placed last; the next one carries it.
+    /// Sets the checksum of the chunk placed last; the next chunk carries it.
     pub(crate) fn set_last_crc32c(&mut self, crc32c: u32) {
         self.last_crc32c = crc32c;
     }
@@ -359,8 +363,8 @@ impl WalTable {
         self.shipped
     }
 
-    /// Forgets the chunks that have arrived and whose changes of definitions up to number `ddl_published` are in a published root.
-    /// Returns the end of the last of them; None: there was none.
+    /// Forgets the chunks that have arrived and whose changes of definitions up to number `ddl_published` are
+    /// in a published root. Returns the end of the last of them; None: there was none.
     pub(crate) fn cover(&mut self, ddl_published: u64) -> Option<u64> {
         let mut covered = None;
         while let Some(piece) = self.pieces.front().filter(|p| p.arrived && p.ddl_seq <= ddl_published) {
@@ -371,10 +375,10 @@ impl WalTable {
         covered
     }
 
-    /// Notes that the stream is at its present position now; called by the shipper at every turn.
+    /// Notes that the stream has come to its present position by `now`; the shipper calls this at every turn.
     pub(crate) fn mark(&mut self, now: Instant) {
         if self.marks.back().is_some_and(|(position, _)| *position == self.position) {
-            // Nothing was appended since that mark, so what comes next is younger than `now`.
+            // Nothing was appended since that mark, so all later bytes are younger than `now`.
             self.marks.pop_back();
         }
         self.marks.push_back((self.position, now));
@@ -395,13 +399,13 @@ impl WalTable {
         self.marks.front().filter(|(mark, _)| *mark <= position).map(|(_, time)| *time)
     }
 
-    /// WALs that are deleted and completely cut are no longer of interest.
+    /// Forgets the WALs that are deleted and completely cut, but never the newest WAL.
     fn forget_deleted(&mut self) {
         let newest = self.newest;
         self.wals.retain(|number, wal| !(wal.deleted && wal.is_cut()) || Some(*number) == newest);
     }
 
-    /// The smallest WAL RocksDB still has.
+    /// The lowest number of a WAL that RocksDB still has.
     pub(crate) fn min_live(&self) -> u64 {
         let live = self.wals.iter().find(|(_, wal)| !wal.deleted).map(|(number, _)| *number);
         live.or(self.newest.map(|newest| newest + 1)).unwrap_or(0)
@@ -412,7 +416,7 @@ impl WalTable {
         self.first_chunks.range(log..).next().map_or(self.next_chunk, |(_, chunk)| *chunk)
     }
 
-    /// Forgets the places of chunks of WALs below `log`, which a published root no longer needs.
+    /// Forgets the first chunks of WALs below `log`, which a published root no longer needs.
     pub(crate) fn trimmed_below(&mut self, log: u64) {
         self.first_chunks = self.first_chunks.split_off(&log);
     }
@@ -435,12 +439,12 @@ impl Wal {
         self.cut_bytes >= self.appended_bytes
     }
 
-    /// Deleted, and not held for a publish.
+    /// Whether the WAL is deleted and not held for a publish, so that its remaining bytes are never shipped.
     fn is_lost(&self) -> bool {
         self.deleted && !(self.gated && self.file.is_some())
     }
 
-    /// The position behind which its bytes will never be shipped.
+    /// The position behind which the WAL's bytes will never be shipped; None when all can be.
     fn lost_from(&self) -> Option<u64> {
         (self.is_lost() && !self.is_cut()).then_some(self.base? + self.cut_bytes)
     }

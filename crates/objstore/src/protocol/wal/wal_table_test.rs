@@ -1,5 +1,7 @@
-//! Goal:   the WAL is cut in order, a hole holds the watermark back, and DDL numbers stand where a replay needs them.
-//! Method: scenes on the pure table, and a seeded random run against a slow reference that keeps every byte's number.
+//! Goal:   the WAL is cut in order, `shipped` stops in front of a chunk that has not arrived, and each chunk
+//!         has the DDL number that a replay needs.
+//! Method: single cases on a WalTable alone, and seeded random runs in which each cut must begin where the
+//!         last one ended or at the beginning of a later WAL.
 
 use crate::protocol::testing::test_random::Random;
 use crate::protocol::wal::wal_table::WalTable;
@@ -50,7 +52,7 @@ fn only_durable_bytes_are_cut_unless_somebody_waits() {
     assert_eq!(cut(&mut table, ALL, 0, 100), None);
     let forced = table.next_cut(ALL, 20, 100).unwrap();
     assert!(forced.needs_sync && forced.offset == 10);
-    // A WAL that does not grow may be synced by us.
+    // The shipper may sync a WAL that does not grow any more.
     table.created(8);
     assert!(table.next_cut(ALL, 0, 100).is_some_and(|cut| cut.needs_sync && cut.length == 15));
 }
@@ -107,8 +109,8 @@ fn one_wal_with_gone_file() -> (u64, Vec<u64>) {
     table.gate(|_| None)
 }
 
-/// Here gate PUB-G2 and gate PUB-G8 could be in each other's way: bytes in front of a gate are cut after a
-/// later edit.
+/// Here gate PUB-G2 and gate PUB-G8 could be in each other's way: bytes that a root waits for are cut after a
+/// later edit of the MANIFEST.
 #[test]
 fn bytes_in_front_of_an_edit_keep_the_smaller_number() {
     let mut table = one_wal(10);
@@ -166,7 +168,8 @@ fn a_sync_that_was_counted_without_the_lock_lets_its_bytes_be_cut() {
     table.catch_up(8, 12);
     let cut = table.next_cut(u64::MAX, 0, 100).unwrap();
     assert_eq!((cut.length, cut.needs_sync), (8, false));
-    // The same number says nothing about the bytes of another WAL.
+    // The position 12 makes no byte durable: WAL 8 begins there, and `catch_up` counts only for the newest
+    // WAL.
     table.created(8);
     table.appended(8, 5);
     table.catch_up(12, 17);
@@ -184,7 +187,7 @@ fn random_histories_cover_every_byte_once_and_in_order() {
         let mut table = WalTable::new();
         let (mut number, mut length, mut ddl) = (1, 0, 1);
         table.created(number);
-        // (end position, WAL, end offset) of everything cut, as a reader would see it.
+        // (WAL, offset of its end) of the last cut.
         let mut expected: Option<(u64, u64)> = None;
         let mut pending: Vec<u64> = Vec::new();
         let mut deleted = 0;

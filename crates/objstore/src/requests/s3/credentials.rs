@@ -1,5 +1,5 @@
-//! Where S3 credentials come from: the configuration, whose keys may be replaced while the store is open; when it has none,
-//! the environment, then the profile file.
+//! Where S3 credentials come from. The keys of the configuration come first, and may be replaced while the
+//! store is open. If the configuration has none, the environment is used, then the profile file.
 //!
 //! `object_store` itself covers web identity, ECS, EKS and the EC2 metadata service; this file adds the
 //! shared credentials file, which is read again whenever it changes, so that rotated keys need no restart.
@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The keys of a configuration.
+/// The access keys in a configuration.
 #[derive(Clone, Default)]
 pub struct Keys {
-    /// Not secret, but shown masked by the server.
+    /// The access key's id. It is not secret, but the server masks it when it shows it.
     pub access_key: String,
-    /// Belongs to `access_key`.
+    /// The secret key that belongs to `access_key`.
     pub secret_key: String,
     /// The token of temporary credentials; empty for other keys.
     pub session_token: String,
@@ -30,7 +30,8 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Serves the keys of the configuration, which may be replaced: every attempt at a request is signed with one pair, the newest.
+/// Gives `object_store` the keys of the configuration, which may be replaced at any time. Every attempt at a
+/// request is signed with the newest pair of keys.
 pub(crate) struct GivenKeys {
     /// The configuration of the connection, without its keys.
     connection: StoreConfig,
@@ -49,13 +50,14 @@ impl GivenKeys {
         Self { connection: config.with_keys(Keys::default()), current: Mutex::new(credential(config.keys())) }
     }
 
-    /// The configuration of a connection that differs in its keys only. `keys`: as in [`Self::replace`].
+    /// The same configuration with other keys, for testing them before they are used. `keys`: as in
+    /// [`Self::replace`].
     pub(crate) fn connection_with(&self, keys: Keys) -> StoreConfig {
         self.connection.with_keys(self.completed(keys))
     }
 
-    /// Replaces the keys. Those without an access key are a new secret key for the access key in use; its
-    /// token is not kept.
+    /// Replaces the keys. `keys` without an access key hold a new secret key for the access key in use, whose
+    /// session token is then dropped.
     pub(crate) fn replace(&self, keys: Keys) {
         let keys = self.completed(keys);
         *self.current.lock() = credential(keys);
@@ -93,7 +95,7 @@ pub(crate) fn from_environment() -> Option<AwsCredential> {
     })
 }
 
-/// Serves one profile of a shared credentials file.
+/// Gives `object_store` the keys of one profile in a shared credentials file.
 #[derive(Debug)]
 pub(crate) struct ProfileFile {
     path: PathBuf,
@@ -102,7 +104,7 @@ pub(crate) struct ProfileFile {
 }
 
 impl ProfileFile {
-    /// The file and profile that the AWS tools would use, when that file holds keys for it.
+    /// The file and profile that the AWS tools would use. None unless the file holds keys for that profile.
     pub(crate) fn find() -> Option<Self> {
         let path = match std::env::var_os("AWS_SHARED_CREDENTIALS_FILE") {
             Some(path) => PathBuf::from(path),
@@ -147,7 +149,7 @@ impl CredentialProvider for ProfileFile {
     }
 }
 
-/// The keys of `[profile]` in the text of a credentials file.
+/// The keys of the section `[profile]` in the text of a credentials file.
 fn parse(text: &str, profile: &str) -> Option<AwsCredential> {
     let (mut inside, mut key, mut secret, mut token) = (false, None, None, None);
     for line in text.lines().map(str::trim) {

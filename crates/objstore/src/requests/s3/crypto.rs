@@ -1,7 +1,8 @@
 //! SHA-256 and HMAC for S3 signatures from the RustCrypto crates (sha2 uses SHA-NI when the CPU has it).
 //!
-//! `object_store` offers ring and aws-lc-rs itself; both carry code under licences that do not combine with
-//! GPL-2.0-only. Only what S3 needs is here: signing with RSA, which Google's cloud needs, is refused.
+//! `object_store` itself can use ring or aws-lc-rs, but both contain code under licences that do not combine
+//! with GPL-2.0-only. This file has only what S3 needs. Signing with RSA, which Google's cloud needs, is
+//! refused.
 
 use hmac::{Hmac, KeyInit, Mac};
 use object_store::client::{
@@ -47,7 +48,8 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// 32 hexadecimal digits of the SHA-256 of `bytes`: a short name that no two texts have in common.
+/// The first 32 hexadecimal digits of the SHA-256 of `bytes`, as a short name. Different texts practically
+/// never get the same name.
 pub(crate) fn fingerprint(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn digest_and_hmac_match_published_vectors() {
-        // FIPS 180-2 "abc"; RFC 4231 test case 2.
+        // The expected values: FIPS 180-2 for "abc", and RFC 4231, test case 2.
         let mut digest = RustCrypto.digest(DigestAlgorithm::Sha256).unwrap();
         digest.update(b"a");
         digest.update(b"bc");

@@ -1,5 +1,6 @@
-//! S3 requests that `object_store` does not make, signed as its own are: the listing of unfinished multipart uploads,
-//! the create-only completion of one, and those of object lock.
+//! S3 requests that the crate `object_store` cannot make: the listing of unfinished multipart uploads, the
+//! create-only completion of a multipart upload, and the requests of object lock. They are signed as those of
+//! `object_store` are.
 
 use crate::requests::bucket::Attempt;
 use crate::requests::failure::Failure;
@@ -11,14 +12,14 @@ use object_store::aws::{AwsAuthorizer, AwsCredentialProvider};
 use object_store::client::{HttpClient, HttpRequest, HttpRequestBody};
 use std::fmt;
 
-/// An answer of any status; `text` is its body.
+/// An answer of any HTTP status. `text` is its body.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) text: String,
 }
 
 impl Answer {
-    /// The failure of a request that got this answer.
+    /// Converts this answer, which refuses a request, into the failure of the attempt.
     pub(crate) fn refusal(&self) -> Failure {
         unclear(format!("status code: {}: {}", self.status, self.text))
     }
@@ -49,10 +50,11 @@ impl Direct {
         Self { client, credentials, region: region.to_owned(), bucket_url }
     }
 
-    /// Sends one request. `path` is the full name of an object in the bucket, "" for the bucket itself; `query` is
-    /// `name=value&name=`, percent-encoded.
+    /// Sends one request. `path` is the full name of an object in the bucket, "" for the bucket itself.
+    /// `query` is `name=value&name=`, percent-encoded.
     ///
-    /// Errors: no answer, or one that asks to come back later. Every other answer is for the caller to judge, also a refusal.
+    /// Errors: no answer came, or the answer asks to come back later. The caller interprets every other
+    /// answer, refusals included.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -61,7 +63,8 @@ impl Direct {
         headers: HeaderMap,
         body: Bytes,
     ) -> Attempt<Answer> {
-        // '=' is the only character of our names that S3's canonical form of a URL spells in another way.
+        // S3 signs URLs in a canonical form, which encodes '='. No other character of our object names needs
+        // encoding.
         let url = format!("{}/{}?{query}", self.bucket_url, path.replace('=', "%3D"));
         let mut request = HttpRequest::new(HttpRequestBody::from(body));
         *request.method_mut() = method;
@@ -83,7 +86,7 @@ impl Direct {
     }
 }
 
-/// A failure in the words of `object_store`, which failure.rs reads.
+/// Makes a failure whose text has the form of an `object_store` error, because failure.rs parses that form.
 pub(crate) fn unclear(words: String) -> Failure {
     Failure::new(&object_store::Error::Generic { store: "S3", source: words.into() })
 }

@@ -1,4 +1,5 @@
-//! What only S3 has: keys and signatures, regions, and requests that `object_store` does not make.
+//! The code for S3 only: access keys and signatures, regions, and requests that the crate `object_store`
+//! cannot make.
 
 pub(crate) mod credentials;
 pub(crate) mod crypto;

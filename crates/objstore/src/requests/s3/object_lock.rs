@@ -1,7 +1,9 @@
-//! The object lock of S3: a version of an object that the store deletes for nobody until a date.
+//! The object lock of S3: the store refuses to delete a locked version of an object until a date, whoever
+//! asks.
 //!
-//! A bucket with object lock keeps the old versions of what is deleted or overwritten. So a locked version
-//! can still be hidden, by a delete marker or a newer version; deleting these brings the object back.
+//! A bucket with object lock keeps the old versions of deleted and overwritten objects. A delete marker or a
+//! newer version can still hide a locked version. Deleting the marker or the newer version makes it visible
+//! again.
 
 use crate::date::{parse, utc_seconds};
 use crate::error::{Result, StoreError};
@@ -19,9 +21,9 @@ use hyper::{Method, StatusCode};
 /// The modes of an object lock. They differ in which account can end the lock before its date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LockMode {
-    /// An account with the right `s3:BypassGovernanceRetention`.
+    /// An account with the right `s3:BypassGovernanceRetention` can end the lock early.
     Governance,
-    /// No account, that of the bucket's owner included.
+    /// No account can end the lock early, not even that of the bucket's owner.
     Compliance,
 }
 
@@ -39,7 +41,7 @@ impl LockMode {
 }
 
 impl Bucket {
-    /// Whether the bucket has object lock. Errors: those of a request. Requests: one GET.
+    /// Whether object lock is enabled for the bucket. Errors: those of a request. Requests: one GET.
     pub async fn has_object_lock(&self) -> Result<bool> {
         let Some(direct) = &self.parts.direct else { return Ok(false) };
         self.repeat(LOCKING, "snapshots", &self.parts.stats.requests_get, 0, || async {
@@ -58,11 +60,11 @@ impl Bucket {
     }
 
     /// Locks the object `key`, which may belong to a parent in the same bucket, until `until_s`, in seconds
-    /// since 1970. An existing lock that is at least as strong stays as it is; one of the mode Compliance
-    /// keeps its mode and becomes longer.
+    /// since 1970. An existing lock that is at least as strong is not changed. An existing lock of mode
+    /// Compliance keeps its mode and gets the later date.
     ///
-    /// Errors: `Invalid` for a bucket that is a directory; `NotFound`; `Refused`. Requests: a PUT; when that is refused a GET, and
-    /// perhaps another PUT.
+    /// Errors: `Invalid` for a bucket that is a directory; `NotFound`; `Refused`. Requests: a PUT. When it is
+    /// refused, a GET of the existing lock and perhaps another PUT.
     pub async fn lock_object(&self, key: &str, mode: LockMode, until_s: u64) -> Result<()> {
         let Some(direct) = &self.parts.direct else {
             return Err(StoreError::Invalid(format!("{} has no object lock", self.place())));
@@ -96,7 +98,8 @@ async fn put_retention(direct: &Direct, path: &str, mode: LockMode, until_s: u64
     direct.send(Method::PUT, path, "retention=", checksum_header(&body)?, body).await
 }
 
-/// The lock that an object has: its mode and its end, in seconds since 1970.
+/// The mode of an object's lock, and its end in seconds since 1970. None if the object has no lock or the
+/// store refuses to show it.
 async fn retention_of(direct: &Direct, path: &str) -> Attempt<Option<(LockMode, u64)>> {
     let answer = direct.send(Method::GET, path, "retention=", HeaderMap::new(), Bytes::new()).await?;
     Ok(if answer.status.is_success() { parse_retention(&answer.text) } else { None })

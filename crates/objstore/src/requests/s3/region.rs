@@ -1,5 +1,5 @@
-//! Finds out in which region a bucket is, when the configuration does not say: S3 servers tell it in the head of every answer
-//! about a bucket, also when they refuse the request.
+//! Finds out in which region a bucket is when the configuration does not name the region. S3 servers send it
+//! in a header of every answer about a bucket, even when they refuse the request.
 
 use crate::config::{Location, StoreConfig, endpoint_url};
 use crate::requests::http::Transport;
@@ -9,17 +9,19 @@ use object_store::ClientOptions;
 use object_store::client::{HttpConnector, HttpRequest, HttpRequestBody};
 use std::time::Duration;
 
-/// The region where no other is known.
+/// The region that is assumed when none is known.
 pub(crate) const DEFAULT_REGION: &str = "us-east-1";
 /// The header of the answer that names the region.
 const REGION_HEADER: &str = "x-amz-bucket-region";
-/// The longest wait for the answer. Without one, the next request says what is wrong.
+/// The longest wait for the answer. If none comes, the default region is used, and the next request reports
+/// what is wrong.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// `config` with the region of its bucket. Unchanged when it names one, or is no S3 bucket, or the server does not tell: the
-/// region is `us-east-1` then, and if that is wrong, the first request fails with an error that says so.
+/// Returns `config` with the region of its bucket. It is unchanged when it names a region already, when it is
+/// no S3 bucket, or when the server does not send the region. In the last case `us-east-1` is used; if that
+/// is wrong, the first request fails with an error that says so.
 ///
-/// Requests: one HEAD without a signature, unless the region is given.
+/// Requests: one HEAD without a signature when the region is not given.
 pub async fn with_region(config: &StoreConfig) -> StoreConfig {
     let mut config = config.clone();
     if config.region.is_empty()
@@ -31,15 +33,15 @@ pub async fn with_region(config: &StoreConfig) -> StoreConfig {
     config
 }
 
-/// As [`with_region`], for a thread that runs no tasks.
+/// As [`with_region`], for a caller outside of any tokio runtime.
 pub(crate) fn with_region_blocking(config: &StoreConfig) -> StoreConfig {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(with_region(config)),
-        Err(_) => config.clone(), // The store will say that there are no threads.
+        Err(_) => config.clone(), // Opening the store will fail and report this.
     }
 }
 
-/// The region that the server tells; None when it tells none, or cannot be asked.
+/// The region that the server sends. None when it sends none or cannot be reached.
 async fn ask(config: &StoreConfig, bucket: &str) -> Option<String> {
     let endpoint = endpoint_url(&config.endpoint).ok()?;
     let style = Addressing::parse(&config.addressing).ok()?;

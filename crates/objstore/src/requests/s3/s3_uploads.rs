@@ -1,4 +1,5 @@
-//! ListMultipartUploads of S3, which `object_store` lacks: one signed GET per page.
+//! Lists the unfinished multipart uploads of a bucket by S3's ListMultipartUploads, which the crate
+//! `object_store` lacks. Each page is one signed GET.
 
 use crate::requests::bucket::Attempt;
 use crate::requests::s3::direct::Direct;
@@ -15,7 +16,7 @@ pub(crate) struct S3Uploads {
     pub(crate) direct: Arc<Direct>,
 }
 
-/// Where the next page begins: behind this key and upload.
+/// The key and the upload id after which the next page begins.
 type Marker = (String, String);
 
 #[async_trait]
@@ -59,7 +60,8 @@ fn next_page(page: &str) -> Option<Marker> {
     is_truncated.then_some(marker)
 }
 
-/// The content of the first element `tag`. S3's answers have no attributes or comments in these.
+/// The text in the first XML element `tag`. Works for the elements that are read from S3's answers: these
+/// have no attributes or comments.
 pub(crate) fn text_of(xml: &str, tag: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{tag}>"))?;
     let (text, _) = rest.split_once(&format!("</{tag}>"))?;
@@ -69,7 +71,7 @@ pub(crate) fn text_of(xml: &str, tag: &str) -> Option<String> {
     Some(text.replace("&amp;", "&"))
 }
 
-/// Encodes `text` as a value of a query.
+/// Percent-encodes `text` for use as a value in a URL's query.
 fn encoded(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|b| if is_plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()

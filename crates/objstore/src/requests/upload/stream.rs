@@ -1,7 +1,8 @@
-//! Copies of objects: from one prefix of a bucket to another by the store itself, or from one bucket to another through this process.
+//! Copies objects. Between two prefixes of one bucket, the store itself makes the copy; between two buckets,
+//! the bytes go through this process.
 //!
-//! COPY-1: the copy of an object appears under its name only after its bytes have been compared with the checksum that the source
-//!     gives.
+//! COPY-1: the copy of an object appears under its name only after its bytes have been compared with the
+//!     checksum that the source gives.
 
 use super::{PIECE_BYTES, blocking, read_piece, sync_directory};
 use crate::crc::{crc_of_parts, crc32c, crc32c_join, part_crcs};
@@ -21,11 +22,11 @@ use tokio::time::Instant;
 /// The most bytes that one CopyObject may copy. Source: Amazon S3, API reference, CopyObject.
 const SERVER_COPY_BYTES_MAX: u64 = 5 << 30;
 
-/// How often a copy is tried: a damaged reply shows only in the checksum of the whole object, so all of it is
-/// read again.
+/// How often a copy through this process is tried. Only the checksum of the whole object reveals a damaged
+/// reply, so each try reads the whole object again.
 const TRIES_MAX: u32 = 3;
 
-/// What a root or pin says of an object that it names.
+/// Key, size and checksum of an object, as a root or pin records them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) key: &'a str,
@@ -33,21 +34,21 @@ pub(crate) struct Known<'a> {
     pub(crate) crc32c: u32,
 }
 
-/// Bounds how many bytes are moved in a second, all copies of one process together.
+/// Limits the bytes per second of all copies of one process together.
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_second: Option<u64>,
-    /// From when on more bytes may be moved; None: nothing was moved yet.
+    /// The time from which more bytes may be copied. None before the first copy.
     free_at: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// A pace of `bytes_per_second`; None: as fast as can be.
+    /// A limit of `bytes_per_second`; None: no limit.
     pub fn new(bytes_per_second: Option<u64>) -> Self {
         Self { bytes_per_second, free_at: Mutex::new(None) }
     }
 
-    /// Waits until `bytes` may be moved.
+    /// Waits until `bytes` may be copied.
     async fn spend(&self, bytes: u64) {
         let Some(rate) = self.bytes_per_second else { return };
         let turn = {
@@ -68,7 +69,8 @@ pub(super) enum Source<'a> {
 }
 
 impl Source<'_> {
-    /// Bytes and checksums of their parts. Requests: a GET for an object.
+    /// Reads `length` bytes at `offset`, and computes the checksums of their parts. Requests: one GET if the
+    /// source is an object.
     pub(super) async fn read(&self, offset: u64, length: u64) -> Result<(Bytes, Vec<u32>)> {
         match self {
             Self::File(file) => read_piece(Arc::clone(file), offset, length).await,
@@ -81,7 +83,8 @@ impl Source<'_> {
         }
     }
 
-    /// Errors: `Corruption` when the checksum of an object differs from the known one.
+    /// Compares the checksum `found` of the copied bytes. Errors: `Corruption` when the source is an object
+    /// and its recorded checksum differs.
     pub(super) fn check(&self, found: u32) -> Result<()> {
         match self {
             Self::Object { bucket, known, .. } if known.crc32c != found => {
@@ -98,11 +101,12 @@ impl Source<'_> {
 }
 
 impl Bucket {
-    /// Makes `key` a copy of the foreign object `from`, without moving its bytes through this process: by CopyObject; in a directory
-    /// by a hard link, or a copy on another file system.
+    /// Makes `key` a copy of the foreign object `from` without downloading it: by CopyObject. If the bucket
+    /// is a directory, makes a hard link instead, or copies the file if it is on another file system.
     ///
-    /// Requires: `key` was never used for other bytes. Errors: `NotFound`; `Corruption` when the copy has another size, and in a
-    /// directory another checksum, than is known. Requests: a PUT and a HEAD; above 5 GiB those of [`Bucket::stream_from`].
+    /// Requires: `key` was never used for other bytes. Errors: `NotFound`; `Corruption` when the copy's size,
+    /// or in a directory its checksum, differs from the recorded one. Requests: a PUT and a HEAD; for objects
+    /// above 5 GiB those of [`Bucket::stream_from`].
     pub(crate) async fn copy_foreign(&self, from: Known<'_>, key: &str) -> Result<()> {
         let wrong = |what: String| {
             StoreError::Corruption(format!(
@@ -136,10 +140,12 @@ impl Bucket {
         }
     }
 
-    /// Makes `key` a copy of the object `from` of `other`, which may be another service: its bytes go through this process.
+    /// Makes `key` a copy of the object `from` of the bucket `other`, which may belong to another service.
+    /// The bytes go through this process.
     ///
-    /// Requires: `key` was never used for other bytes. Errors: `NotFound`; `Corruption` when size or checksum are others than are
-    /// known (COPY-1); `NoSpace`. Requests: as [`Bucket::put_file`], and a GET for each 16 MiB.
+    /// Requires: `key` was never used for other bytes. Errors: `NotFound`; `Corruption` when size or checksum
+    /// differ from the recorded ones (COPY-1); `NoSpace`. Requests: as [`Bucket::put_file`], and a GET for
+    /// each 16 MiB.
     pub(crate) async fn stream_from(
         &self,
         other: &Self,
@@ -178,7 +184,8 @@ impl Bucket {
     }
 }
 
-/// Writes `source` beside `target`, durably, and gives it that name when its checksum is right.
+/// Writes the bytes of `source` to a file beside `target` and syncs it. Renames it to `target` if its
+/// checksum is right.
 async fn stream_into_file(source: &Source<'_>, known: Known<'_>, target: PathBuf) -> Result<()> {
     let folder = target.parent().unwrap_or(Path::new("/")).to_owned();
     let io = |path: &Path| {

@@ -1,13 +1,16 @@
-//! The history: a row of pins, made and dropped by the owner, between which every commit can be
-//! restored (bucket.md, "History").
+//! The history: pins that the owner creates and drops. Every commit since the oldest of them can be restored
+//! (bucket.md, "History").
 //!
-//! HISTORY-1: a root that is to be pinned gets its pin before the collector deletes anything that was proposed after that root. So when the
-//!     collector deletes something, the root has its pin, or nobody needed the root.
-//! HISTORY-2: pins are dropped in order, the oldest first. The oldest pin is dropped when the next one is as old as the retention, or,
-//!     whatever their age, while the history alone keeps more bytes than it may. All pins are dropped when the server wants no history.
-//!     When the server wanted none for a while, the pins of the former history are dropped.
-//! Requests: for each pin a GET, a PUT, two LISTs and those of `HeldHistory`, a LIST of pins and a DELETE when it goes. Without a
-//! history, and while nothing is published and nothing expires: none.
+//! HISTORY-1: a root that the history wants gets its pin before the collector deletes anything that was
+//!     proposed after that root. So at each deletion every older root has its pin, or the history did not
+//!     want it.
+//! HISTORY-2: pins are dropped in order, the oldest first. The oldest pin is dropped when the next one is as
+//!     old as the retention. It is dropped at any age while the history alone keeps more bytes than it may.
+//!     All pins are dropped when the server wants no history. When the history was off for a while, the pins
+//!     from before that time are dropped.
+//!
+//! Requests: for each pin a GET, a PUT, two LISTs and those of `HeldHistory`; to drop it, a LIST of pins and
+//! a DELETE. Without a history, and while nothing is published and nothing expires: none.
 
 use super::Collector;
 use crate::error::Result;
@@ -24,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Collector {
-    /// When the history needs attention next; None: not before something is published.
+    /// When the history needs attention next. None: not before another root is published.
     pub(super) fn history_event(&self) -> Option<Instant> {
         let queue = &self.shared.history;
         if queue.next().is_some() {
@@ -43,8 +46,8 @@ impl Collector {
         Some(Instant::now() + Duration::from_millis(due_ms.saturating_sub(wall_clock_ms())))
     }
 
-    /// Does what is due: pins roots, and drops pins that are too old. Afterwards, if there is a history and
-    /// the owner is not fenced, it is known what pins hold.
+    /// Does what is due: pins the waiting roots, and drops pins that are too old. If there is a history and
+    /// this owner is not fenced, `held` is up to date afterwards.
     pub(super) async fn keep_history(&mut self) -> Result<()> {
         self.pin_waiting().await?;
         if self.held.history.oldest().is_none() || self.is_fenced().await? {
@@ -57,7 +60,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Pins the roots that wait for it (rule HISTORY-1).
+    /// Pins the roots that wait in the queue (rule HISTORY-1).
     pub(super) async fn pin_waiting(&mut self) -> Result<()> {
         while let Some(root) = self.shared.history.next() {
             match self.pin_root(root).await {
@@ -76,7 +79,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Pins root `id`. False: what the root needs may be gone.
+    /// Pins root `id`. False: objects that the root needs may have been deleted already.
     async fn pin_root(&mut self, id: RootId) -> Result<bool> {
         let bucket = &self.shared.bucket;
         let root = image::read_root(bucket, id).await?;
@@ -99,7 +102,7 @@ impl Collector {
         self.held.update(bucket, &listed).await.map(|()| true)
     }
 
-    /// Drops the pins that rule HISTORY-2 gives up. Requires: no newer owner was seen.
+    /// Drops the pins that rule HISTORY-2 names. Requires: this owner was not fenced when it looked last.
     pub(super) async fn limit_history(&mut self) -> Result<()> {
         let limits = self.shared.history.limits();
         while let Some((oldest, _)) = self.held.history.oldest() {
@@ -141,7 +144,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Bytes of objects that only the history keeps.
+    /// Returns how many bytes the objects have that only the history keeps.
     fn history_bytes(&self) -> u64 {
         let Some(needs) = self.judge() else { return 0 };
         let held: Vec<(String, u64)> = self.held.history.objects().collect();

@@ -1,4 +1,4 @@
-//! States of a database that are held and read, beside its owner or by it.
+//! States of a database that are pinned and opened for reading, by its owner or by another program.
 
 pub(in crate::protocol) mod mount;
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! Mounts: a state of the past, opened for reading beside the present by the server that owns the database, or by a visitor
-//! (visitor.rs).
+//! Mounts: a state of the past, opened for reading beside the present by the server that owns the database,
+//! or by a visitor (visitor.rs).
 //!
 //! ```text
-//! note pin/mount-<random>, create it {R}, see that it counts     nothing of R goes from now on
-//! write MANIFEST, CURRENT and the log of R into a directory      RocksDB opens it for reading only
-//! read table files where they are                                the part cache is shared with the present
-//! forget the pin                                                 the collector deletes it
+//! note the key pin/mount-<random>, create the pin {R}, check that it counts   R's objects stay from now on
+//! write MANIFEST, CURRENT and the log of R into a directory                   RocksDB opens it read-only
+//! read table files where they are                                             sharing the part cache
+//! forget the key of the pin                                                   the collector deletes the pin
 //! ```
 //!
-//! MOUNT-1: a mount lives in one process, which knows the pin of the mount before it is in the bucket. So the
-//!     collector of that process deletes every pin of a mount that the process does not know: the pins of
-//!     mounts and of processes that have ended.
+//! MOUNT-1: a mount lives in one process, which notes the key of the mount's pin before it creates the pin.
+//!     So the collector of that process deletes every pin of a mount whose key the process does not know: the
+//!     pins of ended mounts and of ended processes.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord, Files};
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A state of the past that is held and can be read.
+/// A state of the past that is pinned and can be read.
 pub struct Mount {
     files: Arc<Files>,
     records: BTreeMap<u64, FileRecord>,
@@ -38,11 +38,13 @@ pub struct Mount {
     _hold: Hold,
 }
 
-/// What holds the state of a mount. When it is dropped, what only the mount needed is deleted later.
+/// What keeps the state of a mount. When it is dropped, the objects that only the mount needed are deleted
+/// later.
 pub(in crate::protocol) enum Hold {
-    /// A pin that is forgotten, so that the collector of the same process deletes it (rule MOUNT-1). No request.
+    /// The owner's mount. When it is dropped, it forgets its pin, and the collector of the same process
+    /// deletes the pin (rule MOUNT-1). No request.
     Owner { shared: Arc<Shared>, pin: String },
-    /// Pins that are deleted. A DELETE.
+    /// A visitor's mount. When it is dropped, it deletes its pins, with a DELETE for each.
     Visitor { executor: Arc<Executor>, pins: Pins },
 }
 
@@ -59,13 +61,14 @@ impl Drop for Hold {
 }
 
 impl Store {
-    /// Holds the state that `when` names, a snapshot or else a moment ([`date::parse`]), and writes what RocksDB needs beside the table
-    /// files into `dir`, which must not exist: MANIFEST, CURRENT and the log, which ends at that moment. `schema`: for people.
+    /// Pins the state that `when` names, a snapshot or else a moment ([`date::parse`]), and writes the files
+    /// that RocksDB needs beside the table files into `dir`, which must not exist: MANIFEST, CURRENT and the
+    /// log, which ends at that moment. `schema`: for people.
     ///
-    /// Errors: `Invalid` for a text that is neither, and for a moment outside the history (the message names
-    /// the moments that can be restored); `Fenced`; `Unavailable`; `Interrupted`; of the local disk. After an
-    /// error nothing is left but perhaps `dir`. Requests: those that find and read a state, a PUT, a LIST and
-    /// a HEAD.
+    /// Errors: `Invalid` for a text that names no snapshot and no moment, and for a moment outside the
+    /// history (the message names the moments that can be restored); `Fenced`; `Unavailable`; `Interrupted`;
+    /// those of the local disk. After an error only `dir` may be left. Requests: those that find and read a
+    /// state, a PUT, a LIST and a HEAD.
     pub fn mount(&self, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
         let shared = &self.shared;
         shared.check_fence()?;
@@ -82,13 +85,13 @@ impl Store {
 }
 
 impl Mount {
-    /// The mount of `moment`, which `hold` keeps.
+    /// The mount of `moment`, which `hold` keeps pinned.
     pub(in crate::protocol) fn new(files: &Arc<Files>, moment: Moment, hold: Hold) -> Self {
         let commit_us = moment.position.time_us;
         Self { files: files.clone(), records: moment.image.files, commit_us, _hold: hold }
     }
 
-    /// When the newest commit in it was made, in microseconds since 1970; 0: it has no commit.
+    /// When the newest commit of the state was made, in microseconds since 1970; 0: it has no commit.
     pub fn commit_us(&self) -> u64 {
         self.commit_us
     }
@@ -118,12 +121,14 @@ impl Mount {
     }
 }
 
-/// What a mount holds: the state of `past`; None: what is in the bucket now. `place`, `creator`: for people.
+/// Makes the request to pin the state `past`; None: the newest state in the bucket. `place`, `creator`: for
+/// people.
 pub(in crate::protocol) fn request(past: Option<Past>, place: &str, creator: &str) -> CloneRequest {
     CloneRequest { past, place: place.to_owned(), creator: creator.to_owned(), discards_unfinished: false }
 }
 
-/// Pins the state under the name `key`, and writes what RocksDB needs beside its table files into `dir`, which must not exist.
+/// Pins the requested state under the key `key`, and writes the files that RocksDB needs beside its table
+/// files into `dir`, which must not exist.
 pub(in crate::protocol) async fn hold_in(
     bucket: &Bucket,
     key: &str,

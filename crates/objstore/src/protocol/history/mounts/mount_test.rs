@@ -1,6 +1,6 @@
-//! Goal:   a mount reads a state of the past as long as it lives, whatever happens to the snapshot meanwhile, and holds nothing longer
-//!         (rule MOUNT-1).
-//! Method: the pretend database over a bucket in memory.
+//! Goal:   a mount reads its state of the past as long as it exists, even when the snapshot is dropped
+//!         meanwhile. After that, it holds no object any more (rule MOUNT-1).
+//! Method: the simulated database (test_db.rs) over a bucket in memory.
 
 use crate::config::Durability;
 use crate::error::StoreError;
@@ -21,7 +21,7 @@ impl Fixture {
     }
 }
 
-/// The number, checksum and bytes of each table file.
+/// Returns the number, checksum and bytes of each table file.
 pub(in crate::protocol) fn read_all(mount: &Mount) -> Vec<(u64, u32, Vec<u8>)> {
     let read = |(number, bytes): (u64, u64)| {
         let mut content = vec![0; bytes as usize];
@@ -57,7 +57,8 @@ fn a_mount_outlives_its_snapshot_and_holds_nothing_longer() {
     crash(f.db);
 }
 
-/// What [`crate::protocol::start::restore`] would write is what a mount reads: the log of the snapshot, no byte more.
+/// A mount has the log that a restore ([`crate::protocol::start::restore`]) of the snapshot would write, and
+/// no byte more.
 #[test]
 fn the_log_of_a_mount_ends_where_the_snapshot_does() {
     let mut f = Fixture::new();
@@ -113,7 +114,7 @@ fn what_only_the_mount_of_an_ended_process_held_goes_without_another_publish() {
     assert!(block(inspector.put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
     block(inspector.drop_snapshot("held until then")).unwrap();
 
-    // The regular searches of this owner are an hour apart.
+    // This owner's regular searches are an hour apart, so it must search because it deleted a pin.
     let config = config(f.dir.path(), "owner:1", Durability::Sync);
     let db = Db::open(open_store(&config, &f.bucket, quick()).unwrap(), f.dir.path(), true);
     let start = Instant::now();

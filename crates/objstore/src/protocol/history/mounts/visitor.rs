@@ -1,6 +1,8 @@
-//! A visitor: a program that reads states of a database which it does not own, beside the owner or without one.
+//! A visitor: a program that reads states of a database which it does not own, beside the owner or without
+//! one.
 //!
-//! It writes nothing to the bucket but the pins of what it reads, which are those of a copy (pin.rs).
+//! A visitor writes only the pins of the states that it reads to the bucket. These are pins of the kind that
+//! copiers use (pin.rs).
 
 use crate::client;
 use crate::config::StoreConfig;
@@ -28,10 +30,11 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Connects as `config` says. Its part cache is in `cache_dir`; `local_dir` should be absent; `server_id` is shown to people.
+    /// Connects as `config` says. The part cache is in `cache_dir`; `local_dir` should be absent; `server_id`
+    /// is shown to people.
     ///
-    /// Errors: `Invalid` for a configuration that cannot be used; `NotFound` without a database; those of the bucket and of the
-    /// local disk. Requests: a GET. Requires: not called on a thread of a tokio runtime.
+    /// Errors: `Invalid` for a configuration that cannot be used; `NotFound` without a database; those of the
+    /// bucket and of the local disk. Requests: a GET. Requires: not called on a thread of a tokio runtime.
     pub fn open(config: &StoreConfig, log: LogFn) -> Result<Self> {
         Self::over(client::connect(config, Arc::default())?, config, log)
     }
@@ -46,11 +49,13 @@ impl Visitor {
         Ok(Self { bucket, files, creator: config.server_id.clone(), executor })
     }
 
-    /// Holds the state that `when` names, which is [`PRESENT`] (all that is in the bucket), the name of a snapshot or a moment, and
-    /// writes what RocksDB needs beside the table files into `dir`, which must not exist.
+    /// Pins the state that `when` names, and writes the files that RocksDB needs beside the table files into
+    /// `dir`, which must not exist. `when` is [`PRESENT`] (everything in the bucket), the name of a snapshot,
+    /// or a moment.
     ///
-    /// Errors, requests: those of [`Store::mount`](crate::protocol::Store::mount), and a DELETE when the mount is dropped. A process
-    /// that is killed leaves the pin, which `atollctl snapshot list` shows as a copy.
+    /// Errors, requests: those of [`Store::mount`](crate::protocol::Store::mount), and a DELETE when the
+    /// mount is dropped. A process that is killed leaves the pin, which `atollctl snapshot list` shows as a
+    /// copy.
     pub fn mount(&self, when: &str, dir: &Path) -> Result<Mount> {
         let mut pins = Pins::default();
         let key = pin::copy_key(&random_nonce()?);
@@ -63,7 +68,7 @@ impl Visitor {
             hold_in(&self.bucket, &key, &request, &mut pins, dir).await
         };
         let moment = self.files.block_on(work);
-        // Dropped after an error, it deletes the pins.
+        // When `moment` is an error, this function drops `hold`, which deletes the pins.
         let hold = Hold::Visitor { executor: self.executor.clone(), pins };
         Ok(Mount::new(&self.files, moment??, hold))
     }

@@ -1,5 +1,6 @@
-//! Goal:   a visitor reads whole states beside the owner, which deletes nothing of them meanwhile, and leaves nothing behind.
-//! Method: the pretend database over a bucket in memory.
+//! Goal:   a visitor reads complete states while the owner works, the owner deletes no object of them
+//!         meanwhile, and the visitor leaves no pin.
+//! Method: the simulated database (test_db.rs) over a bucket in memory.
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;

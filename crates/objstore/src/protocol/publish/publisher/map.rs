@@ -1,6 +1,6 @@
-//! The steps of a publish that are about the file map: what has changed is entered, new parts are put into
-//! the local directory and into the bucket, and `ATOLL_FILES` and the marker are written. Only then the root
-//! may name those parts (`map_writer.rs`, `local_map.rs`).
+//! The steps of a publish that concern the file map: enter the changes, put new parts into the local
+//! directory and into the bucket, and write `ATOLL_FILES` and the marker. Only after these steps may the root
+//! name the parts (`map_writer.rs`, `local_map.rs`).
 
 use super::{Publisher, Snapshot};
 use crate::error::{Result, StoreError};
@@ -17,11 +17,12 @@ use crate::requests::upload::blocking;
 use crate::stats::add;
 use futures_util::future::try_join_all;
 
-/// PUTs in flight when many parts of the file map are new.
+/// The most PUTs that run at once when many parts of the file map are new.
 const PARALLEL_PARTS: usize = 8;
 
 impl Publisher {
-    /// Brings the map to what the snapshot has. The snapshot's changes come again when this publish fails.
+    /// Enters the changes of the snapshot into the map. If this publish fails, the next one enters them
+    /// again.
     pub(super) fn change_map(&mut self, snapshot: &Snapshot, changes: FileChanges) -> Result<()> {
         self.is_map_ahead |= self.published.is_none();
         let outcome = self.map.apply(changes);
@@ -34,8 +35,8 @@ impl Publisher {
         outcome.map(drop)
     }
 
-    /// Puts the new parts of the map into the local directory and into the bucket. Without new parts: no
-    /// request.
+    /// Puts the new parts of the map into the local directory and into the bucket. No request when there are
+    /// none.
     pub(super) async fn put_map_parts(&mut self) -> Result<()> {
         let parts = self.map.unsent().to_vec();
         let (dir, epoch, local) = (self.shared.local_dir.clone(), self.shared.epoch, parts.clone());
