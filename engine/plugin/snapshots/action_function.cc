@@ -48,8 +48,8 @@ class ActionFunction final : public Item_str_func {
     fix_char_length(kResultCharsMax);
     return false;
   }
-  // The value is not constant, and differs between statements. So the optimizer and EXPLAIN do not call the
-  // function.
+  // Tell the server that the value is not constant and differs between statements, so that the optimizer and
+  // EXPLAIN do not call the function.
   bool const_item() const override { return false; }
   table_map used_tables() const override { return used_tables_cache | RAND_TABLE_BIT; }
   bool is_expensive() override { return true; }
@@ -77,7 +77,7 @@ class ActionFunction final : public Item_str_func {
   bool run(THD *thd, const std::vector<std::string> &arguments);
 
   const SqlAction &action_;
-  bool is_done_ = false;
+  bool is_done_ = false;  // this execution of the statement has called the action, or has failed before that
   StringBuffer<64> result_;
 };
 
@@ -93,7 +93,17 @@ bool ActionFunction::read_arguments(THD *thd, std::vector<std::string> *argument
     }
     StringBuffer<64> text;
     uint errors = 0;
-    text.copy(argument->ptr(), argument->length(), argument->charset(), &my_charset_utf8mb4_bin, &errors);
+    if (text.copy(argument->ptr(), argument->length(), argument->charset(), &my_charset_utf8mb4_bin,
+                  &errors)) {
+      my_error(ER_OUT_OF_RESOURCES, MYF(0));
+      return false;
+    }
+    // The bytes of a binary string are copied as they are, so they are possibly not UTF-8.
+    const Well_formed_prefix valid(&my_charset_utf8mb4_bin, text.ptr(), text.length());
+    if (errors != 0 || valid.length() != text.length()) {
+      my_printf_error(ER_WRONG_ARGUMENTS, "ATOLL: argument %u is no valid text", MYF(0), i + 1);
+      return false;
+    }
     arguments->emplace_back(text.ptr(), text.length());
   }
   return true;
@@ -120,8 +130,8 @@ bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments) {
   return true;
 }
 
-// Whether the server only analyses the statement and does not execute it. Even then it evaluates derived
-// tables and subqueries.
+// Whether the server only analyses the statement and does not execute it. Even then the server evaluates
+// derived tables and subqueries, and the action must not run.
 bool is_only_looked_at(LEX &lex) {
   return lex.is_ps_or_view_context_analysis() || (lex.describe != 0 && !lex.analyze_stmt);
 }
