@@ -1,5 +1,6 @@
 // Goal:   a transaction whose writes are on local disk reads, rolls back and commits like one in memory
-//         (WRITE-1 to WRITE-5). After a crash at any step, either all of its writes are there or none.
+//         (WRITE-1 to WRITE-5 of write_set.h and spill.h). After a crash at any step, either all of its
+//         writes are there or none.
 // Method: random operations with a tiny memory limit, compared with a model made of std::map copies. A crash
 //         is a child process that ends at a given step without any clean-up. Failures are injected into WAL
 //         writes. Seeds are printed.
@@ -45,7 +46,7 @@ class SpillTest : public ::testing::Test {
     return text;
   }
 
-  // Writes more than the transaction may keep in memory.
+  // Writes more than the transaction can keep in memory, so that it goes to disk.
   void write_much(Transaction *transaction, lsm::Family *family, const std::string &value) {
     for (uint64_t i = 0; i < kMany; ++i) {
       ASSERT_TRUE(manager->locks()
@@ -401,6 +402,22 @@ TEST_F(SpillTest, AnAbsentUniqueStartReadsNoFile) {
   faults.reads = 0;
   for (uint64_t i = 0; i < 200; ++i) EXPECT_FALSE(is_there(11 + 2 * i));
   EXPECT_LT(faults.reads, 100u);
+}
+
+TEST_F(SpillTest, AUniqueStartOfAnyLengthIsFound) {
+  open();
+  const std::string start(70000, 'u');
+  auto transaction = manager->begin(nullptr);
+  ASSERT_TRUE(transaction->put(main, start + "primary key", "v", start.size()).ok());
+  for (uint64_t i = 0; i < kMany; ++i) ASSERT_TRUE(transaction->put(main, key(i), std::string(50, 'v')).ok());
+  ASSERT_TRUE(transaction->is_spilled());
+  ScanOptions options;
+  options.lower = start;
+  options.upper = start + "\xff";
+  options.unique_start = true;
+  auto iterator = transaction->scan(main, ReadAt::kLatest, options);
+  iterator->Seek(options.lower);
+  EXPECT_TRUE(iterator->Valid());
 }
 
 TEST_F(SpillTest, ManyFilesAreMergedBeforeTheCommit) {

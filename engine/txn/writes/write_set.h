@@ -31,12 +31,13 @@ class WriteBatch;
 
 namespace atoll::txn {
 
-// A bump allocator. rewind() frees everything that was allocated after a mark.
+// Allocates pieces of memory one after the other, from blocks. Single pieces are not freed; rewind() frees
+// everything that was allocated after a mark.
 class Arena final : public std::pmr::memory_resource {
  public:
   struct Mark {
-    size_t blocks = 0;
-    size_t used = 0;
+    size_t blocks = 0;  // number of blocks
+    size_t used = 0;    // bytes used of the last block
   };
   std::string_view copy(std::string_view bytes);
   Mark mark() const { return {blocks_.size(), used_}; }
@@ -59,12 +60,12 @@ class Arena final : public std::pmr::memory_resource {
 
 // One version of one key. The newest version hides the older ones.
 struct OwnWrite {
-  OwnWrite *older = nullptr;
+  OwnWrite *older = nullptr;  // the version before this one; nullptr: none
   const char *value_bytes = nullptr;
   uint64_t sequence = 0;  // ascending in the order of writing
   uint32_t value_size = 0;
-  bool removed = false;
-  uint16_t unique_length = 0;  // see Transaction::put()
+  bool removed = false;        // true: this version is a removal of the key
+  uint16_t unique_length = 0;  // see Transaction::put(); 65,535 also stands for every greater length
 
   std::string_view value() const { return {value_bytes, value_size}; }
 };
@@ -78,6 +79,7 @@ struct NewWrite {
 
 class WriteSet {
  public:
+  // The writes to one family.
   struct FamilyWrites {
     explicit FamilyWrites(lsm::Family *of) : family(of) {}
     lsm::Family *family;
@@ -113,7 +115,7 @@ class WriteSet {
   // counts.
   std::shared_ptr<WriteSet> successor() const;
   // The sequence numbers at which savepoints divide the writes into intervals, ascending. The last number is
-  // above those of all writes.
+  // greater than those of all writes.
   std::vector<uint64_t> interval_ends() const;
 
   // Calls visit(family, key, newest write) for each key, family by family, in key order.
@@ -151,16 +153,18 @@ class WriteSet {
   void close_cursor() { --open_cursors_; }
 
  private:
+  // A write that added a version. To undo it, undo() removes the newest version of `key`.
   struct LogEntry {
     FamilyWrites *family;
     OwnKey *key;
   };
+  // The state of the write set when the savepoint was set.
   struct Savepoint {
     size_t log_size;
     uint64_t write_count;
-    uint64_t sequence;
+    uint64_t sequence;  // the sequence number of the first write after the savepoint
     Arena::Mark arena;
-    bool forgotten = false;  // kept, so that later savepoints keep their numbers
+    bool forgotten = false;  // true: kept only so that later savepoints keep their numbers
   };
 
   FamilyWrites *family_writes(lsm::Family *family);
@@ -173,13 +177,14 @@ class WriteSet {
   std::vector<std::unique_ptr<FamilyWrites>> families_;
   std::vector<LogEntry> log_;  // the writes since the first savepoint
   std::vector<Savepoint> savepoints_;
-  size_t keys_[2] = {0, 0};  // number of keys with a visible write, in the main and the temp database
-  uint64_t write_count_ = 0;
-  uint64_t next_sequence_ = 1;
-  size_t open_cursors_ = 0;
+  size_t keys_[2] = {0, 0};     // number of keys with a visible write, in the main and the temp database
+  uint64_t write_count_ = 0;    // calls of write() that were not undone
+  uint64_t next_sequence_ = 1;  // the sequence number of the next write
+  size_t open_cursors_ = 0;     // number of cursors that are open
 };
 
-// A cursor over the own writes of one family as they were when it was opened (WRITE-3), deletions included.
+// A cursor over the own writes of one family as they were when it was opened: it shows no later write
+// (WRITE-3). It shows removals, too.
 class WriteCursor {
  public:
   WriteCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes);
@@ -207,11 +212,11 @@ class WriteCursor {
 
   std::shared_ptr<WriteSet> set_;
   WriteSet::FamilyWrites *writes_;
-  uint64_t before_sequence_;
+  uint64_t before_sequence_;  // the cursor shows writes with lower sequence numbers
   KeyIndex::Iterator place_;  // valid while the version of the index is `version_`
   uint64_t version_ = 0;
-  const OwnKey *entry_ = nullptr;  // the entry at place_
-  const OwnWrite *current_ = nullptr;
+  const OwnKey *entry_ = nullptr;      // the entry at place_
+  const OwnWrite *current_ = nullptr;  // the version that the cursor shows; nullptr: the cursor is not valid
 };
 
 }  // namespace atoll::txn
