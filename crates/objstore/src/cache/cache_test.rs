@@ -314,8 +314,8 @@ fn a_bucket_error_reaches_every_reader_and_is_not_kept() {
         cache.read(&file, &data, &mut wanted);
         assert_eq!(wanted[0].result.as_ref().unwrap_err().code(), crate::Code::Unavailable);
         f.store.outage(false);
-        // This read comes at once, while the failed flight may still be registered: the read must start a new
-        // GET.
+        // This read comes at once, when the table of flights possibly still has the failed flight. The read
+        // must not join that flight but start a new GET.
         assert_eq!(f.read(&cache, &key, PART, 0, PART), bytes);
         f.settle(&cache, &key, PART);
         cache.drop_range(&file, 0..PART_BYTES);
@@ -442,4 +442,37 @@ fn the_cache_gives_way_before_its_disk_is_full() {
     // On a small disk only a sixteenth must stay free. That much is free here, so nothing has to be evicted.
     cache.leave_room(room::Disk { total: 160, free: 10 });
     assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
+}
+
+#[test]
+fn the_first_of_many_failed_writes_is_logged_and_the_first_after_a_quiet_time() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (bucket, _) = faulty_bucket();
+    let warnings = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&warnings);
+    let log: LogFn = Arc::new(move |_, _| *counter.lock() += 1);
+    let handle = runtime.handle().clone();
+    let cache = Cache::open(
+        &folder.path().join("uuid"),
+        1 << 20,
+        bucket,
+        log,
+        handle,
+        Interrupt::default(),
+        Vec::new(),
+    )
+    .unwrap();
+    let full = io::Error::from(io::ErrorKind::StorageFull);
+    runtime.block_on(async {
+        for _ in 0..100 {
+            cache.note_full(&full);
+            tokio::time::advance(FULL_PAUSE).await;
+        }
+        assert_eq!(*warnings.lock(), 1);
+        tokio::time::advance(QUIET).await;
+        cache.note_full(&full);
+        assert_eq!(*warnings.lock(), 2);
+    });
 }

@@ -3,8 +3,8 @@
 //!
 //! A part that is being fetched has a *flight*, an entry in the file's table `flights`. Every reader that
 //! needs the part waits for its flight. The readers get the bytes as soon as the GET has ended, but the
-//! flight stays in the table until the part is on disk. So a reader that looks meanwhile finds the flight or
-//! the part, and does not fetch the part again. Each GET runs in its own task, so it goes on for the other
+//! flight stays in the table until the part is on disk. So a reader that comes later finds the flight or the
+//! part, and does not fetch the part again. Each GET runs in its own task, so it goes on for the other
 //! readers when the reader that started it is killed.
 
 use super::file::{CacheFile, Check};
@@ -41,7 +41,8 @@ const SHORT_PART_BYTES: u64 = PART_BYTES / 2;
 /// that it reads from the bucket without the cache.
 const ATTEMPTS_MAX: usize = 4;
 
-/// Whether a reader waits for a GET.
+/// Who asked for a GET: a reader that waits for it, or a prefetch for which nobody waits. The two have
+/// separate limits for the number of GETs that run at once.
 #[derive(Debug, Clone, Copy)]
 enum Urgency {
     Reader,
@@ -54,7 +55,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) offset: u64,
     /// Filled completely unless `result` is an error.
     pub(crate) out: &'a mut [u8],
-    /// The outcome.
+    /// Ok when `out` is filled, else the error. A range of 0 bytes leaves it unchanged.
     pub(crate) result: Result<()>,
 }
 
@@ -132,15 +133,16 @@ impl Cache {
         }
     }
 
-    /// Forgets the parts of a range because their bytes failed a checksum of the caller.
+    /// Removes the parts of a range from the cache, because the caller has found a wrong checksum in their
+    /// bytes. The next read fetches them again.
     pub(crate) fn drop_range(&self, file: &CacheFile, range: Range<u64>) {
         if range.is_empty() {
             return;
         }
         for part in CacheFile::parts_of(range.start, range.end - range.start) {
             self.drop_damaged(file, part);
-            // The damaged bytes may come from a GET that has just ended, so the next reader must not take the
-            // bytes of that GET's flight.
+            // The damaged bytes possibly come from a GET that has just ended, so the next reader must not
+            // take the bytes of that GET's flight.
             let mut flights = file.flights.lock();
             if flights.get(&part).is_some_and(|flight| flight.borrow().is_some()) {
                 flights.remove(&part);
@@ -148,7 +150,8 @@ impl Cache {
         }
     }
 
-    /// Reads one range from disk; returns false when a part is missing. Damaged parts are dropped on the way.
+    /// Reads one range from disk. Returns false when a part is missing or damaged; a damaged part is removed
+    /// from the cache.
     fn read_cached(&self, file: &CacheFile, data: &File, want: &mut Wanted<'_>) -> bool {
         match file.read(data, want.offset, want.out) {
             Ok(()) => {
@@ -366,7 +369,8 @@ fn merge(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     runs
 }
 
-/// Fills `out` from the fetched run that contains its range.
+/// Fills `out` from the fetched run that contains its range. Errors: that of the run's GET; `Bug` when no run
+/// contains the range.
 fn copy_from(ranges: &[Range<u64>], bodies: &[Result<Bytes>], offset: u64, out: &mut [u8]) -> Result<()> {
     let end = offset + out.len() as u64;
     for (range, body) in ranges.iter().zip(bodies) {

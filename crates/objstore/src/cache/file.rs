@@ -3,13 +3,14 @@
 //!
 //! Data:  part p lies at its natural offset, p * 256 KiB; absent parts are holes.
 //! Index: bytes 0..8 "ATPARTS1", 8..16 object size (u64 LE), then per part its CRC-32C (u32 LE), 0 = absent
-//!        (a part whose checksum is 0 stores 0xFFFFFFFF). Neither file is synced: a torn write shows as a
-//!        wrong checksum and is fetched again.
+//!        (a part whose checksum is 0 stores 0xFFFFFFFF). Neither file is synced: a crash of the machine can
+//!        leave a half-written part. Its checksum is then wrong, so it is fetched again.
 //!
-//! CACHE-3  A part is read only while PRESENT, and the bytes that were read are used only if `evictions` did
-//!          not change meanwhile: eviction clears PRESENT, then raises `evictions`, then punches the hole.
+//! CACHE-3  A part is read only while its flag PRESENT is set, and the bytes that were read are used only if
+//!          `evictions` did not change meanwhile. Eviction clears PRESENT, then raises `evictions`, then
+//!          punches the hole.
 //! CACHE-4  Writing a part and punching its hole exclude each other (`write_lock`); a hole is punched only
-//!          while the part is not PRESENT.
+//!          while the part's flag PRESENT is clear.
 //! CACHE-5  A part that comes from an earlier process is checked against its checksum before its first use.
 
 use crate::crc::{PART_BYTES, crc32c};
@@ -31,7 +32,8 @@ const USED: u8 = 4;
 const MAGIC: &[u8; 8] = b"ATPARTS1";
 const HEADER_BYTES: u64 = 16;
 
-/// The outcome of checking the bytes of a part.
+/// The outcome when the bytes of a part are compared with its checksum. A reader uses only bytes that are
+/// `Good`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Good,
@@ -155,11 +157,11 @@ impl CacheFile {
         Ok(opened)
     }
 
-    /// Fills `out` from `offset` when all parts of that range are cached; the error names the first part that
-    /// is not.
+    /// Fills `out` from `offset` when all parts of that range are cached and undamaged. Else the error names
+    /// a part: the first that is missing or damaged, or the first of the range when the disk fails to read.
     ///
     /// The hot path: one bit test per part, one pread, one counter compared. `Check::Bad` in the error means
-    /// that the part failed its check: the caller counts and drops it.
+    /// that the part failed its check: the caller counts it and removes it from the cache.
     pub(super) fn read(&self, data: &File, offset: u64, out: &mut [u8]) -> Result<(), (u32, Check)> {
         let parts = Self::parts_of(offset, out.len() as u64);
         loop {
@@ -238,7 +240,7 @@ impl CacheFile {
     pub(super) fn punch(&self, part: u32) -> io::Result<()> {
         let _exclusive = self.write_lock.lock();
         if self.is_present(part) || self.is_deleted() {
-            return Ok(()); // The part was fetched again meanwhile, or there is no file any more.
+            return Ok(()); // The part was fetched again meanwhile, or both files are deleted.
         }
         self.write_index_entry(part, 0)?;
         let data = self.data()?;
@@ -281,7 +283,7 @@ impl CacheFile {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Whether a reader has used the part since the last call.
+    /// Returns true when a reader has used the part since the last call, and clears the mark.
     pub(super) fn take_used(&self, part: u32) -> bool {
         match self.flags.get(part as usize) {
             Some(flag) => flag.fetch_and(!USED, Ordering::Relaxed) & USED != 0,

@@ -1,13 +1,14 @@
-//! The part cache keeps parts of the bucket's objects on the local disk, within a budget of bytes. They
-//! survive restarts.
+//! The part cache keeps copies of parts of the bucket's objects on the local disk, at most a given number of
+//! bytes (its budget). A part is a piece of 256 KiB of an object. The copies survive a restart of the server.
 //!
 //! [`file`] holds the parts of one object, [`queue`] the order of eviction. [`fetch`] brings missing parts
 //! from the bucket, each once however many readers wait for it. Correctness does not depend on the cache:
 //! when it is empty, full, damaged or unwritable, reads take longer but do not fail.
 //!
-//! Locks: `state` (registry and queues) is never held during a request. It is held during disk work only
-//! while the cache is opened and while the empty files of an object are created: two threads that created
-//! them at once would truncate each other's parts.
+//! Locks: the lock `state` (the list of cache files and the queues) is never held during a request. It is
+//! held during disk work only while the cache is opened and while the empty files of an object are created.
+//! Without the lock, two threads could create the files of the same object at once, and one would truncate
+//! the parts that the other has stored.
 
 pub(crate) mod fetch;
 pub(crate) mod file;
@@ -33,14 +34,19 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-/// How long the cache stores nothing after the disk was full.
+/// How long the cache stores nothing after a write to its disk has failed, or after the disk was found nearly
+/// full.
 const FULL_PAUSE: Duration = Duration::from_secs(10);
+
+/// A failed write is logged when there was none for this time. While the disk stays full, a write fails at most
+/// every FULL_PAUSE.
+const QUIET: Duration = Duration::from_secs(600);
 
 /// The most GETs for missing parts that run at once, over all readers of a store: their bytes take at most
 /// 16 x 8 MiB of memory.
 const FETCHES_MAX: usize = 16;
-/// The most fetched parts that wait to be stored: 128 MiB. When there are more, further GETs wait for the
-/// disk.
+/// The most fetched parts that wait in memory to be written to the cache's disk: 512 parts take 128 MiB. When
+/// there are more, further GETs wait for the disk.
 const UNSTORED_PARTS_MAX: usize = 512;
 /// Fetched parts are stored only after no reader has waited for a GET for this long: on a machine with few
 /// cores, copying a part to the cache delays a reader as much as receiving the next part, and a query asks
@@ -78,7 +84,8 @@ pub(crate) struct Cache {
     fetches: Semaphore,
     prefetches: Semaphore,
     unstored: Semaphore,
-    /// How many readers are waiting for GETs.
+    /// How many readers are waiting for GETs now. While it is not 0, storing fetched parts is put off
+    /// (STORE_QUIET).
     waiting_readers: watch::Sender<usize>,
     /// Notified when a fetch finds no room for its parts: fetches that have put off storing their parts store
     /// them now.
@@ -123,7 +130,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Whether the cache keeps any parts: its budget is not 0.
+    /// True when the cache is switched on, that is, when its budget is not 0.
     pub(crate) fn is_enabled(&self) -> bool {
         self.budget_bytes.load(Ordering::Relaxed) > 0
     }
@@ -134,7 +141,8 @@ impl Cache {
         self.shrink();
     }
 
-    /// Whether a whole file of `size` bytes may be taken into the cache.
+    /// True when a whole file of `size` bytes can be moved into the cache: it fits into the budget, and
+    /// storing is not paused (FULL_PAUSE).
     pub(crate) fn has_room_for(&self, size: u64) -> bool {
         size <= self.budget_bytes.load(Ordering::Relaxed) && !self.is_full()
     }
@@ -154,7 +162,7 @@ impl Cache {
     /// Moves a local file that holds the whole object into the cache.
     ///
     /// Requires: from now on the local file is read only through the result, because eviction punches holes
-    /// into it. Errors: those of the disk; then the local file is still at its place.
+    /// into it. Errors: those of the disk; then the local file is still at the path `local`.
     pub(crate) fn adopt(
         &self,
         local: &Path,
@@ -169,8 +177,8 @@ impl Cache {
         let made = match CacheFile::adopt(id, Arc::clone(key), size, path.clone(), part_crcs) {
             Ok(made) => Arc::new(made),
             Err(error) => {
-                // Without its index the file could not be checked after a restart, so it goes back to its
-                // place.
+                // `CacheFile::adopt` fails when it cannot write the index file. Without its index the file
+                // could not be checked after a restart, so it goes back to the path `local`.
                 std::fs::rename(&path, local)?;
                 return Err(error);
             }
@@ -192,7 +200,8 @@ impl Cache {
         self.path_of(key).with_extension("landing")
     }
 
-    /// Deletes the cached parts of an object that is gone. Readers that hold the file may go on reading it.
+    /// Deletes the cached parts of an object: no table file has the object any more, or its cache file is
+    /// replaced or cannot be truncated. Readers that hold the file may go on reading it.
     pub(crate) fn forget(&self, key: &Arc<str>) {
         let removed = {
             let mut state = self.state.lock();
@@ -334,9 +343,10 @@ impl Cache {
         self.full_since.lock().is_some_and(|since| since.elapsed() < FULL_PAUSE)
     }
 
-    /// Makes the cache store nothing for FULL_PAUSE from now on. Returns whether that has happened before.
+    /// Makes the cache store nothing for FULL_PAUSE from now on. Returns true when this function was called
+    /// within QUIET before, so that the caller logs only the first failure of many.
     fn pause_storing(&self) -> bool {
-        self.full_since.lock().replace(Instant::now()).is_some()
+        self.full_since.lock().replace(Instant::now()).is_some_and(|last| last.elapsed() < QUIET)
     }
 
     fn note_full(&self, error: &io::Error) {
@@ -353,8 +363,8 @@ impl Cache {
     }
 
     fn path_of(&self, key: &str) -> PathBuf {
-        // The last segment of a key (epoch and file number) is unique within one database. The cache files of
-        // another database's objects have a fingerprint of its place in front.
+        // The last segment of a key (epoch and file number) is unique within one database. The cache file of
+        // another database's object has a name that begins with a fingerprint of that database's location.
         let name = key.rsplit('/').next().unwrap_or(key);
         match origin::split(key).0 {
             None => self.folder.join(name),

@@ -5,14 +5,14 @@
 //! was not used again is evicted, and its id is remembered in `ghost`: when such a part is fetched again, it
 //! enters `main` directly. So a scan, which touches each part once, passes through `small`, a tenth of the
 //! cache, and leaves the parts in `main` alone. A hit only sets a bit of the part (see [`super::file`]); only
-//! misses change the queues. Lock: that of the cache's state.
+//! misses change the queues. Lock: the lock of `Cache::state` protects the queues.
 
 use std::collections::{HashSet, VecDeque};
 
 /// A part: (cache file id, index of the part in its file).
 pub(super) type PartId = (u32, u32);
 
-/// What the cache answers about the part at the end of a queue.
+/// What the cache answers when `evict` asks it about the part at the end of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// A reader has used the part since the cache was last asked about it. Asking clears the mark.
@@ -23,7 +23,7 @@ pub(super) enum Use {
     Gone,
 }
 
-/// The order of eviction.
+/// The three queues (see the head of this file), and the order of the ids in `ghost`.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
     small: VecDeque<PartId>,
@@ -54,7 +54,8 @@ impl Queues {
 
     /// Removes the part to evict next from its queue and returns it; None when both queues are empty.
     ///
-    /// Asks `usage` about each candidate. The loop ends because a part is passed over at most once per mark.
+    /// Asks `usage` about each candidate. The loop ends, because each answer `Used` clears the part's mark: a
+    /// part is put back at most once each time that a reader marks it.
     pub(super) fn evict(&mut self, usage: impl Fn(PartId) -> Use) -> Option<PartId> {
         loop {
             let from_small =
@@ -80,12 +81,13 @@ impl Queues {
         }
     }
 
-    /// The number of entries in both queues, void ones included.
+    /// The number of entries in both queues, also of those whose part is no longer in the cache.
     pub(super) fn len(&self) -> usize {
         self.small.len() + self.main.len()
     }
 
-    /// Drops void entries; call when there are many more entries than parts.
+    /// Drops the entries whose part is no longer in the cache. Call it when there are many more entries than
+    /// parts.
     pub(super) fn retain(&mut self, is_present: impl Fn(PartId) -> bool) {
         self.small.retain(|part| is_present(*part));
         self.main.retain(|part| is_present(*part));
@@ -126,7 +128,7 @@ mod tests {
             evicted.push(queues.evict(usage).unwrap());
         }
         let hot_lost = evicted.iter().filter(|(file, part)| *file == 1 && *part < 90).count();
-        // One hot part may be evicted at the beginning, while `main` is still empty.
+        // One hot part can be evicted at the beginning, while `main` is still empty.
         assert!(hot_lost <= 1, "a scan of 1000 parts pushed {hot_lost} hot parts out");
     }
 

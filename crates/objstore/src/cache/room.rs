@@ -6,7 +6,7 @@ use crate::log::Level;
 use std::sync::atomic::Ordering;
 
 /// The cache keeps this many bytes of its disk free, or a sixteenth of a disk below 16 GiB. The free space is
-/// looked at every second, and a server writes less than that within a second.
+/// looked at every second, and a server writes less than 1 GiB within a second.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
 /// The size of a file system and its free space, in bytes.
@@ -17,7 +17,8 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// How many bytes must be freed.
+    /// How many bytes must be freed, so that the disk has the free space that the cache keeps; 0 when it has
+    /// enough.
     fn lacks(self) -> u64 {
         FREE_BYTES_MIN.min(self.total / 16).saturating_sub(self.free)
     }
