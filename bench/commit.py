@@ -11,6 +11,7 @@ baseline. The latency does not affect it, so its figures at 20 and 50 ms are fur
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -25,10 +26,13 @@ from common.measure import wait_idle
 from common.report import Report, spread, thousands, three_figures
 from common.rig import BASELINE, MIB, SETUPS, Running, chosen_setups
 from common.sysbench import fresh_seed, prepare_sysbench, run_sysbench
+from harness.s3 import S3Client
 
 REMOTE = "Atoll on MinIO"
 DURABILITIES = ("local", "async", "sync")
 DRAIN_TIMEOUT_S = 60
+BARE_PUT_BYTES = 700  # about a chunk with one commit (docs/costs.md)
+BARE_PUTS = 50
 FIGURES = (
     ("tps", "Commits a second", thousands),
     ("latency_ms.p50", "Latency, median, ms", three_figures),
@@ -89,6 +93,17 @@ class Commits:
             if running.store:
                 running.set_latency(latency_ms / 1000)
                 running.execute("SELECT COUNT(c), COUNT(pad) FROM sbtest1", database="sbtest")
+                self._time_bare_puts(running, latency_ms)
+
+    def _time_bare_puts(self, running: Running, latency_ms: float) -> None:
+        """Measures what the bucket itself takes. A `sync` commit of one client cannot be faster."""
+        assert running.store is not None
+        endpoint = running.proxy.endpoint if running.proxy and latency_ms else running.store.endpoint
+        client = S3Client(endpoint, running.store.bucket, running.store.credentials)
+        took = statistics.median(client.put_times_ms(BARE_PUT_BYTES, BARE_PUTS))
+        name = f"a bare PUT of {BARE_PUT_BYTES} bytes at {latency_ms:g} ms"
+        self.report.settings[name] = f"{took:.1f} ms, median of {BARE_PUTS}"
+        print(f"  {name}: {took:.1f} ms", flush=True)
 
     def _run_one(self, name: str, durability: str, threads: int) -> dict[str, Any]:
         running = self.runnings[name]

@@ -10,6 +10,7 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import time
 import urllib.parse
 import xml.etree.ElementTree
 from collections.abc import Iterable
@@ -118,6 +119,24 @@ class S3Client:
 
     def put(self, key: str, body: bytes, headers: dict[str, str] | None = None) -> None:
         self._request("PUT", key, body=body, headers=headers)
+
+    def put_times_ms(self, size: int, count: int) -> list[float]:
+        """Sends `count` PUTs of `size` bytes one after the other over one connection. Returns the
+        milliseconds that each took."""
+        took = []
+        connection = http.client.HTTPConnection(self.endpoint, timeout=30)
+        for number in range(count):
+            path, body = f"/{self.bucket}/bare-put/{number}", b"x" * size
+            headers = self._sign("PUT", path, "", body)
+            begin = time.perf_counter()
+            connection.request("PUT", path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            took.append((time.perf_counter() - begin) * 1000)
+            if answer.status >= 300:
+                raise _error_from(answer.status, content)
+        connection.close()
+        return took
 
     def delete(self, key: str) -> None:
         self._request("DELETE", key)
