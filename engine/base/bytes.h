@@ -107,7 +107,7 @@ inline void copy_bytes(uint8_t *to, const uint8_t *from, size_t length) {
   }
 }
 
-inline constexpr size_t kVarintBytesMax = 10;  // ceil(64 / 7)
+inline constexpr size_t kVarintBytesMax = 10;  // ceil(64 / 7): 64 bits, of which each byte holds 7
 
 // Writes `value` in groups of 7 bits, the lowest group first; bit 7 is set in all bytes but the last. Returns
 // the number of bytes.
@@ -137,8 +137,9 @@ inline std::string to_hex(std::string_view bytes, const char *digits = "01234567
   return text;
 }
 
-// Reads a varint from [from, end). Returns its length; 0 when the varint is cut off, too long, or not in its
-// shortest form. Each number has only one form, so that stored bytes can be compared.
+// Reads a varint from [from, end). Returns the number of bytes that it takes; 0 when the varint is cut off,
+// too long, or not in its shortest form. Longer forms are refused, so that equal numbers have equal stored
+// bytes.
 inline size_t load_varint(const uint8_t *from, const uint8_t *end, uint64_t *value) {
   uint64_t result = 0;
   for (size_t i = 0; i < kVarintBytesMax && from + i < end; ++i) {

@@ -1,5 +1,5 @@
-// For tests: an operator new that fails when the test asks for it. Include this header in exactly one file of
-// a test program.
+// For tests: an operator new that fails when the test asks for it. Exactly one file of a test program
+// includes this header, because it defines the operators.
 #pragma once
 
 #include <cstddef>

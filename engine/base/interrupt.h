@@ -3,8 +3,8 @@
 //
 // A connection's thread works for the connection's statement, which the server may have killed. A thread that
 // helps a statement has an InterruptScope with a flag, and the statement's thread sets this flag. Other
-// threads, such as those of RocksDB, are never interrupted. But any thread may have to make way for a killed
-// statement that waits for it (must_make_way()).
+// threads, such as those of RocksDB, are never interrupted. But any thread that holds a lock must make way
+// for a killed statement that waits for the lock (must_make_way()).
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,17 @@ bool is_interrupted();
 // is shutting down. Called once, at start.
 void set_statement_check(bool (*is_killed)(), bool (*is_shutting_down)());
 
-// Notes that a statement was killed; must_make_way() needs to know. Any thread.
+// Called when a statement was killed. For the next ten seconds, must_make_way() is then true on threads that
+// have a MakeWayScope. Any thread may call this.
 void note_kill();
 
 // True when this thread has a MakeWayScope, and the server is shutting down or has killed any statement
 // within the last ten seconds: the killed statement may be waiting for this thread.
 bool must_make_way();
 
-// While this object exists, its thread holds a lock for which other statements may wait, and they cannot be
-// killed while they wait. For example, RocksDB opens a table file under a mutex.
+// While this object exists, its thread holds a lock that other statements need. They cannot be killed while
+// they wait for the lock, so must_make_way() tells the thread when to give up its own wait and release the
+// lock. For example, RocksDB opens a table file under a mutex.
 class MakeWayScope {
  public:
   MakeWayScope();
@@ -56,7 +58,7 @@ class InterruptScope {
 };
 
 // While this object exists, waits of its thread also end when `is_over` returns true. Each call of
-// is_interrupted() calls it.
+// is_interrupted() calls `is_over`.
 class PatienceScope {
  public:
   explicit PatienceScope(std::function<bool()> is_over);

@@ -1,4 +1,4 @@
-// How much memory this process may use.
+// Finds out how much memory this process is allowed to use, and fits the block cache into it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace atoll {
 
 // Returns the bytes of memory that this process may use: the machine's memory, or less when a control group
 // (a container, a systemd unit) limits the process. When the system does not tell the machine's memory, 1 GiB
-// stands for it. Read from the system once, by the first call.
+// stands for it. The first call reads the limit from the system; later calls return the same value.
 uint64_t memory_limit_bytes();
 
 // Returns the least memory limit, in bytes, of the control groups that the file `membership`
@@ -24,13 +24,13 @@ struct MemoryUse {
   uint64_t limit = 0;
   uint64_t resident = 0;  // resident memory of the process, including the cache
   uint64_t cache_used = 0;
-  uint64_t cache_max = 0;     // the present limit of the cache
-  uint64_t cache_wanted = 0;  // the limit that the user has set
+  uint64_t cache_max = 0;     // the limit of the cache now, before the call
+  uint64_t cache_wanted = 0;  // the limit that the user has set for the cache
 };
 
 // Returns the new limit of the cache, in bytes; never more than cache_wanted. If more than nine tenths of the
 // process's limit are resident, the cache shrinks by as much as brings them down to eight tenths. If less
-// than eight tenths are resident, the cache may grow by a quarter of what is missing to eight tenths. 0: the
+// than eight tenths are resident, the limit grows by a quarter of what is missing to eight tenths. 0: the
 // cache would have to give up all that it holds.
 uint64_t cache_within_limit(const MemoryUse &use);
 

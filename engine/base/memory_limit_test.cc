@@ -1,5 +1,5 @@
-// Goal:   group_limit_bytes() finds the limit in both versions of control groups, and does not take a file
-//         without a limit for a limit.
+// Goal:   group_limit_bytes() finds the limit in both versions of control groups, and returns 0 when the
+//         files say that there is no limit. cache_within_limit() shrinks and grows a cache as documented.
 // Method: trees of files as the kernel shows them, in a directory of the test.
 #include "base/memory_limit.h"
 

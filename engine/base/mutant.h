@@ -12,22 +12,23 @@
 
 namespace atoll {
 
+// Each line has the name of a mutant, and says what the engine does while that mutant is chosen.
 #define ATOLL_EACH_MUTANT(X)                                              \
   X(range_upper)     /* a range read has no upper end */                  \
   X(range_lower)     /* a range read backwards has no lower end */        \
-  X(prefix)          /* an exact search reads on after its keys */        \
-  X(loose_range)     /* a loose index scan searches after its range */    \
+  X(prefix)          /* an exact search reads on beyond its key */        \
+  X(loose_range)     /* a loose index scan searches beyond its range */   \
   X(first_row)       /* a search without bounds checks conditions */      \
-  X(cursor_reuse)    /* each search opens a cursor */                     \
+  X(cursor_reuse)    /* each search opens a new cursor */                 \
   X(many_ranges)     /* ranges of a multi-range read have no upper end */ \
   X(probe)           /* an estimate counts a thousand entries */          \
   X(remembered)      /* entries that an estimate read are read again */   \
-  X(batch)           /* a batch of rows is large where few are wanted */  \
+  X(batch)           /* the first batch of rows always has 1024 rows */   \
   X(index_condition) /* the server checks the index condition */          \
   X(point_get)       /* a cursor searches for a row by its primary key */ \
   X(scan_predicate)  /* the server checks all rows of a full scan */      \
-  X(absent_range)    /* each of many new keys is looked up */             \
-  X(one_row_known)   /* an index is read though another finds one row */
+  X(absent_range)    /* an INSERT looks up each of its many new keys */   \
+  X(one_row_known)   /* an estimate reads an index though another index is known to find one row */
 
 enum class Mutant {
 #define ATOLL_MUTANT_NAME(name) name,

@@ -5,8 +5,9 @@
 //     int count_ ATOLL_GUARDED_BY(mutex_) = 0;           access requires that the thread holds the mutex
 //     void count() ATOLL_REQUIRES(mutex_);               a call requires that the thread holds the mutex
 //
-// The analysis looks at one function at a time, so a lambda that needs a mutex says so after its parameters.
-// Constructors and destructors are not checked. Source: the Clang manual, Thread Safety Analysis.
+// The analysis looks at one function at a time, so a lambda that needs a mutex names it in an ATOLL_REQUIRES
+// after its parameters. Constructors and destructors are not checked. Source: the Clang manual, Thread Safety
+// Analysis.
 #pragma once
 
 #include <condition_variable>
@@ -23,8 +24,8 @@
 
 #define ATOLL_GUARDED_BY(mutex) ATOLL_THREAD_RULE(guarded_by(mutex))
 #define ATOLL_REQUIRES(...) ATOLL_THREAD_RULE(requires_capability(__VA_ARGS__))
-// Turns the analysis off for a function that it cannot follow. A comment there says why the function is
-// right.
+// Turns the analysis off for a function that it cannot follow. A comment at that function says why it is
+// correct all the same.
 #define ATOLL_UNCHECKED_THREADS ATOLL_THREAD_RULE(no_thread_safety_analysis)
 
 namespace atoll {
@@ -40,7 +41,8 @@ class ATOLL_THREAD_RULE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for as long as this object exists. It may release the mutex and take it again in between.
+// Holds a mutex for as long as this object exists. In between, unlock() releases the mutex and lock() takes
+// it again.
 class ATOLL_THREAD_RULE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex &mutex) ATOLL_THREAD_RULE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
@@ -101,7 +103,7 @@ class Condition {
   bool wait_until(MutexLock &lock, TimePoint end, Predicate is_met) {
     return condition_.wait_until(lock.lock_, end, is_met);
   }
-  // Returns false when `end` has passed.
+  // Returns false when `end` has passed, and true when the thread was woken before, with or without a reason.
   template <typename TimePoint>
   bool wait_until(MutexLock &lock, TimePoint end) {
     return condition_.wait_until(lock.lock_, end) == std::cv_status::no_timeout;

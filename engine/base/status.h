@@ -18,18 +18,18 @@ namespace atoll {
 // end.
 enum class Code : uint8_t {
   kOk = 0,
-  kNotFound = 1,     // No such row, table or object. Expected; never logged.
-  kDuplicate = 2,    // A unique key exists already. The statement decides.
-  kDeadlock = 3,     // The whole transaction must be rolled back, then may be retried.
+  kNotFound = 1,     // There is no such row, table or object. This is expected, and never logged.
+  kDuplicate = 2,    // A unique key exists already. The statement reports it, or replaces the row.
+  kDeadlock = 3,     // The caller must roll back the whole transaction. Then it can be repeated.
   kLockTimeout = 4,  // Another transaction holds the lock. The statement is rolled back.
-  kInterrupted = 5,  // KILL. The statement is rolled back.
+  kInterrupted = 5,  // The statement was killed, or its thread must stop. The statement is rolled back.
   kUnavailable = 6,  // The bucket did not answer in time. Nothing is damaged; retry later.
   kNoSpace = 7,      // A disk or a quota is full. Nothing is damaged; free space, then retry.
-  kFenced = 8,       // A newer writer owns the bucket. Stop writing; never retry.
-  kReadOnly = 9,     // This server may not write here (see the message). Do not retry.
-  kInvalid = 10,     // The user asked for something that cannot be. Tell the user.
+  kFenced = 8,       // Another server owns the database now, with a newer epoch. Stop writing; never retry.
+  kReadOnly = 9,     // This server is not allowed to write; the message says why. Do not retry.
+  kInvalid = 10,     // The user asked for something that is not possible. Tell the user.
   kCorruption = 11,  // Stored bytes broke a checksum or an invariant. Never retry, never ignore.
-  kBug = 12,         // The caller broke a contract. Fix the caller.
+  kBug = 12,         // A mistake in Atoll's code: a broken contract or an unexpected exception. Fix the code.
   kNoMemory = 13,    // The process got no memory or no thread. The statement is rolled back; retry later.
 };
 
@@ -46,7 +46,8 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const char *message() const { return message_ ? message_->c_str() : ""; }
 
-  // The same code, with `context` in front of the message: "opening table t1: ...".
+  // Returns a Status with the same code, and with `context` in front of the message: "opening table t1: ...".
+  // A Status that is ok() is returned unchanged.
   Status with(std::string_view context) const {
     if (ok()) return *this;
     return Status(code_, std::string(context) + ": " + message());

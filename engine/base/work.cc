@@ -15,8 +15,8 @@ thread_local Work *current_work __attribute__((tls_model("initial-exec"))) = nul
 
 namespace {
 
-// All Work objects that were ever made. Those in `free` are at zero, because `ended` has taken over what
-// their last owners counted.
+// All Work objects that were ever made. `free` has those that no OwnWork owns now. Their counters are 0,
+// because `ended` has taken over what their last owners counted.
 struct Registry {
   Mutex mutex;
   std::deque<Work> all ATOLL_GUARDED_BY(mutex);
@@ -80,7 +80,7 @@ static Work *take_work() {
   Registry &r = registry();
   const MutexLock guard(r.mutex);
   if (r.free.empty()) {
-    // Reserves room for all objects in `free`, because giving one back must not need memory.
+    // Reserves room in `free` for all objects, because ~OwnWork() must not need memory when it puts one back.
     if (r.free.capacity() <= r.all.size()) r.free.reserve(std::max<size_t>(2 * r.all.size(), 8));
     return &r.all.emplace_back();
   }

@@ -21,6 +21,7 @@
 
 namespace atoll {
 
+// The kinds of work. Each comment says what is counted.
 enum class WorkKind : uint8_t {
   kCursorsOpened,   // iterators made in RocksDB
   kCursorSeeks,     // searches by a cursor, in either direction
@@ -36,8 +37,8 @@ enum class WorkKind : uint8_t {
   kBlocksCached,    // blocks found in the block cache
   kBlocksRead,      // blocks read from a file or the bucket
   kFileReads,       // reads of table files: local ones, cached parts or the bucket
-  kRowLocks,        // row locks asked for
-  kRangeLocks,      // ranges locked
+  kRowLocks,        // row locks that were requested
+  kRangeLocks,      // ranges that were locked
   kWrites,          // puts and removals added to a write set
   kLogBytes,        // bytes committed to the log
   kLogSyncs,        // syncs of the log that a commit waited for
@@ -100,8 +101,8 @@ inline void count_work(WorkKind kind, uint64_t count = 1) {
   if (Work *work = internal::current_work; work != nullptr) work->add(kind, count);
 }
 
-// For a helper thread: while this object exists, the thread counts in `work`. When the help has ended, the
-// thread that was helped adds the counts to its own with add_all().
+// A helper thread makes this object: while it exists, the thread counts in `work`. When the helper has ended,
+// the thread that it helped adds these counts to its own with add_all().
 class WorkScope {
  public:
   explicit WorkScope(Work *work) : before_(current_work()) { set_current_work(work); }

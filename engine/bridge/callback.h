@@ -1,6 +1,7 @@
-// Carries exceptions past the Rust part. An exception must not unwind through Rust frames, and the functions
-// that Rust calls back return no result that could report one. So a Callback keeps the exception until the
-// call into Rust that led to it has returned; then rethrow() throws it.
+// Carries an exception past the Rust part: from a C++ callback to the C++ code that has called Rust. An
+// exception must not unwind through Rust frames, and the functions that Rust calls back return no result that
+// could report one. So a Callback keeps the exception until the call into Rust that led to it has returned;
+// then rethrow() throws it.
 #pragma once
 
 #include <exception>
@@ -16,8 +17,7 @@ namespace atoll::bridge {
 //   atoll_store_list_files(store, &each, each.function<uint64_t, uint64_t>());
 //   each.rethrow();
 //
-// After `call` has thrown, the Callback does not call it again. `call` may be a temporary of the same
-// statement or longer-lived.
+// After `call` has thrown, the Callback does not call it again. The Callback holds its own copy of `call`.
 template <typename Call>
 class Callback {
  public:

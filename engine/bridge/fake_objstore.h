@@ -33,10 +33,11 @@ struct atoll_store {
   }
 
   // ---- what tests set ----
-  bool evict_after_upload = false;  // deletes each local table file once it is in the bucket
-  bool fenced = false;
-  // Gets the recorded text of each call that can fail ("add 12"). If it returns another code than kOk, the
-  // call fails with that code.
+  // True: each local table file is deleted once it is in the bucket, so that later reads need the bucket.
+  bool evict_after_upload = false;
+  bool fenced = false;  // true: atoll_store_may_write() fails with kFenced
+  // Called for each call that can fail, with the text that is recorded for it ("add 12"). If it returns
+  // another code than kOk, the call fails with that code. nullptr: no call fails.
   std::function<atoll::Code(const std::string &call)> fail;
 
   // ---- what tests look at ----
@@ -59,7 +60,7 @@ struct atoll_store {
     return files.size() + staged.size();
   }
 
-  // ---- implementation ----
+  // ---- recording calls and copying files ----
   atoll_result record(const std::string &call, bool fallible = true) {
     std::function<atoll::Code(const std::string &)> hook;
     {
@@ -76,7 +77,8 @@ struct atoll_store {
     std::snprintf(result.message, sizeof(result.message), "%s", message.c_str());
     return result;
   }
-  // Copies `path` into the bucket under `name`.
+  // Copies the file `path` into the bucket under `name` and returns the copy. With evict_after_upload,
+  // deletes `path` afterwards.
   Object upload(const std::string &path, const std::string &name) {
     Object object;
     object.path = bucket + "/" + name;
@@ -122,7 +124,8 @@ ATOLL_FAKE atoll_result atoll_store_stage_file(atoll_store *store, const char *p
   const atoll_result result = store->record("stage");
   if (result.code != 0) return result;
   atoll::MutexLock lock(store->mutex);
-  const bool evict = std::exchange(store->evict_after_upload, false);  // RocksDB links the local file later
+  // A staged file stays on the local disk even with evict_after_upload, because RocksDB links it later.
+  const bool evict = std::exchange(store->evict_after_upload, false);
   store->staged[path] = store->upload(path, "staged" + std::to_string(store->next_staged++));
   store->evict_after_upload = evict;
   return result;

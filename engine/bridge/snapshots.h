@@ -1,4 +1,4 @@
-// The snapshots of a store, for C++ callers.
+// Lists the snapshots of a store and passes them to a C++ function, which can throw.
 #pragma once
 
 #include <utility>

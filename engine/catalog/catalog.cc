@@ -26,7 +26,8 @@ bool is_copy(std::string_view name) {
   return name.starts_with("#sql-alter") || name.find("#TMP#") != std::string_view::npos;
 }
 
-// Returns the old name that the definition of a renamed table keeps for recovery; "" for most tables.
+// Returns the old name that the definition of a renamed table keeps for the recovery after a crash. Empty:
+// recovery needs no old name, as for most tables.
 std::string former_name(const TableDef &table, std::string_view new_database, std::string_view new_name) {
   if (is_internal(new_name)) return table.name;
   const bool partitions = is_partition(table.name) && is_partition(new_name);
@@ -103,7 +104,7 @@ Status exists_already(std::string_view database, std::string_view name) {
   return Status(Code::kDuplicate, "the table " + qualified_name(database, name) + " exists already");
 }
 
-// ---- Impl: pieces of a change -------------------------------------------------------------------
+// ---- Writing records, and changing the maps in memory -------------------------------------------
 
 Status Catalog::Impl::write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from) {
   const Status status = rows->write_unlocked(batch, sync).with("writing the catalog");
@@ -131,8 +132,8 @@ void Catalog::Impl::put_doomed(rocksdb::WriteBatch *batch, Doomed *doomed) {
   put(batch, meta_key(), encode(meta));
 }
 
-// Deletes the ranges, then their records. It does not hold change_mutex, because deleting may wait for the
-// disk. That is safe, because no other thread deletes these ranges or writes to them.
+// Deletes the ranges, then their records. It does not hold change_mutex, because deleting can wait for the
+// disk for long. That is safe, because no other thread deletes these ranges or writes to them.
 Status Catalog::Impl::reclaim(const std::vector<Doomed> &all) {
   for (const Doomed::Range &range : merged_ranges(all)) {
     lsm::Family *family = rows->find_family(range.family_id);
@@ -156,7 +157,8 @@ TablePtr Catalog::Impl::find(uint32_t table_id) const {
   return it == by_id.end() ? nullptr : it->second;
 }
 
-// Prepares `table` for install(). `former`: the definition that it replaces; nullptr: the table is new.
+// Allocates what install() needs to put `table` into the maps. `former`: the definition that `table`
+// replaces; nullptr: the table is new.
 Catalog::Impl::Arrival Catalog::Impl::arrival(const TableDef &table, const TablePtr &former) {
   Arrival arrival;
   arrival.table = std::make_shared<TableDef>(table);
@@ -192,7 +194,7 @@ void Catalog::Impl::drop_family(uint32_t family_id) noexcept {
   guarded_or_nothing([&] { families->drop_family(family_id); });
 }
 
-// ---- Tables -------------------------------------------------------------------------------------
+// ---- Finding, creating and changing tables ------------------------------------------------------
 
 Catalog::Catalog(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -228,8 +230,8 @@ Status Catalog::create(TableDef *def, bool own_family) {
   if (impl_->find(def->database, def->name)) return exists_already(def->database, def->name);
   lsm::Family *family = impl_->rows->shared_family();
   const bool own = own_family && !def->logical_only;
-  // The family is created before the row is written (CAT-2). change_mutex is not held for that, because
-  // create_family() may wait for the bucket.
+  // The family is created before the row is written, because no row may name a family that does not exist
+  // (CAT-2). change_mutex is not held for that, because create_family() can wait for the bucket.
   if (own) ATOLL_RETURN_IF_ERROR(impl_->families->create_family(def->compression, &family));
 
   Status status;
@@ -238,8 +240,8 @@ Status Catalog::create(TableDef *def, bool own_family) {
     status = impl_->find(def->database, def->name) ? exists_already(def->database, def->name)
                                                    : impl_->store_new(def, family, own);
   }
-  // After a failed write the row may be on disk all the same, so the family must stay. The next opening of
-  // the catalog gives the family up if no row names it.
+  // After a failed write the catalog's row is possibly on disk all the same, so the family must stay. The
+  // next opening of the catalog gives the family up if no row names it.
   if (status.code() == Code::kDuplicate && own) impl_->families->drop_family(family->id());
   return status;
 }
@@ -271,7 +273,7 @@ Status Catalog::put_partitioned(TableDef table) {
 Status Catalog::update(const std::vector<TableDef> &defs) {
   const MutexLock lock(impl_->change_mutex);
   Doomed doomed;
-  std::vector<uint32_t> emptied;  // families
+  std::vector<uint32_t> emptied;  // ids of families that tables have moved out of
   std::vector<Impl::Arrival> stored;
   rocksdb::WriteBatch batch;
   for (const TableDef &def : defs) {
@@ -413,8 +415,8 @@ Status Catalog::move_to_own_family(uint32_t table_id, TablePtr *out) {
   return impl_->replace_data(former, *former, family, out);
 }
 
-// Stores `table` with new, empty data: in the new family `family` as its own, or, if that is nullptr, under a
-// new prefix in the shared family.
+// Stores `table`, which has the definition `former` now, as an empty table at a new place: in the new family
+// `family`, which only this table uses, or, if `family` is nullptr, under a new prefix in the shared family.
 Status Catalog::Impl::replace_data(const TablePtr &former, TableDef table, lsm::Family *family,
                                    TablePtr *out) {
   Doomed doomed;

@@ -6,9 +6,10 @@
 // example one table or one database.
 //
 // Invariants
-//   CAT-1  A server never uses a table id twice. A table never uses an index ordinal or a column id twice.
+//   CAT-1  A catalog gives no table id out twice. A table uses no index ordinal or column id twice.
 //   CAT-2  A family is created before the catalog row that names it is written, and dropped after that row is
-//          deleted (gate PUB-G7).
+//          deleted. The bucket gets no root without the family before it has the log with that deletion (gate
+//          PUB-G7). Otherwise a restored catalog could name a family that does not exist.
 //   CAT-3  Every change of a definition is one atomic, synced write.
 #pragma once
 
@@ -31,11 +32,12 @@ namespace atoll::catalog {
 // An index as the catalog stores it. Every new index gets the next ordinal of its table, and so does the
 // primary key, also a hidden one. Ordinals only grow and are never reused.
 struct IndexDef {
-  std::string name;  // "PRIMARY", user's name, or "" for the hidden primary key
+  std::string name;  // "PRIMARY", the name that the user gave, or "" for the hidden primary key
   uint16_t ordinal = 0;
   bool unique = false;
   bool building = false;  // ADD INDEX has not finished: statements do not see the index, open() drops it
-  // Not stored: the oldest snapshot (RocksDB's sequence number) at which the index has all its entries.
+  // Not stored: the oldest snapshot (RocksDB's sequence number) at which the index has all its entries; 0: it
+  // has them at every snapshot.
   uint64_t readable_from = 0;
   bool operator==(const IndexDef &) const = default;
 };
@@ -58,7 +60,7 @@ struct UnstoredSequence {
 // long as a snapshot exists that is older than the move. It is not stored, and the comparison of two
 // definitions ignores it.
 struct FormerPlace {
-  lsm::Family *family = nullptr;  // nullptr: there is none
+  lsm::Family *family = nullptr;  // the family of the old rows; nullptr: there are no old rows
   uint32_t prefix = 0;
   uint64_t readable_from = 0;  // TableDef::readable_from before the move
   bool operator==(const FormerPlace &) const { return true; }
@@ -67,8 +69,8 @@ struct FormerPlace {
 // Everything about one physical table: a table, or one partition ("t#P#p0").
 struct TableDef {
   uint32_t id = 0;
-  std::string database;  // as in the file name (encoded, e.g. "db@002d1")
-  std::string name;      // as in the file name; partitions with #P#..., temporary copies #sql-...
+  std::string database;  // the name of its directory (encoded, e.g. "db@002d1")
+  std::string name;      // as in its file name; a partition has #P#... in it, a temporary copy is #sql-...
   uint32_t family_id = 0;
   uint32_t prefix = 0;  // the first 4 bytes of all keys of the table; 0 in a family of its own
   bool own_family = false;
@@ -77,18 +79,18 @@ struct TableDef {
   bool hidden_primary_key = false;
   uint32_t next_column_id = 1;
   uint16_t next_ordinal = 1;
-  std::vector<IndexDef> indexes;        // [0] is the primary (or hidden) key
-  std::vector<uint32_t> column_ids;     // by field number of stored columns (see handler/table_share.h)
-  std::vector<SchemaVersion> versions;  // ascending; the last one is current
+  std::vector<IndexDef> indexes;        // [0] is the primary key, or the hidden one
+  std::vector<uint32_t> column_ids;     // of the stored columns, in the order of the server's fields
+  std::vector<SchemaVersion> versions;  // ascending; rows are written in the last one
   // The defaults of columns that an instant ALTER added: older rows, which it did not rewrite, have these.
   std::vector<codec::ColumnDefault> defaults;
   std::string frm;            // content of the .frm file; empty for partitions, and #sql- copies without one
-  std::string par;            // content of the .par file of a partitioned table, in its logical entry
+  std::string par;            // content of the .par file; only the entry of a whole partitioned table has it
   bool logical_only = false;  // the entry of a whole partitioned table: it has frm and par, but no rows
   uint64_t created_us = 0;
-  // The former name of a table that an ALTER has put aside under an internal name (#sql-backup-...), or the
-  // former database/name of a partitioned table or a partition that was renamed. Recovery gives the table
-  // this name back if the server's DDL log cannot undo the statement, or was lost.
+  // The former name of a table that an ALTER has renamed to an internal name (#sql-backup-...), or the former
+  // database/name of a partitioned table or a partition that was renamed. Recovery gives the table this name
+  // back if the server's DDL log cannot undo the statement, or was lost.
   std::string former_name;
   // The oldest snapshot that sees the table's present rows. An older snapshot was taken before the table was
   // created, filled by a copy or truncated, so it would see an empty table.
@@ -105,10 +107,11 @@ struct TableDef {
 
 using TablePtr = std::shared_ptr<const TableDef>;
 
-// A place for the rows of one table in the shared family.
+// A key prefix in the shared family that is reserved for the rows of one table, and what is needed to give it
+// up.
 struct Place {
-  uint32_t prefix = 0;  // 0: none
-  uint64_t doomed = 0;  // number of the kDoomed record, from which a restart after a crash deletes the rows
+  uint32_t prefix = 0;  // the first 4 bytes of the rows' keys; 0: no place is reserved
+  uint64_t doomed = 0;  // number of a kDoomed record: as long as it exists, a restart deletes the rows
 };
 
 // A clone that is not stored yet: `def.id` is still the id of its source, and its rows are in a family of its
@@ -120,7 +123,7 @@ struct Clone {
 };
 
 struct DatabaseDef {
-  std::string name;     // directory name
+  std::string name;     // the name of its directory
   std::string options;  // content of db.opt
   bool operator==(const DatabaseDef &) const = default;
 };
@@ -139,7 +142,8 @@ std::string_view whole_table(std::string_view name);
 bool is_partition(std::string_view name);
 
 // What happens to the old table of an ALTER that a crash interrupted. That table has an internal name, and no
-// table of the catalog has its former name.
+// table of the catalog has its former name. The caller of finish_interrupted_alters() chooses it, because
+// only the caller knows the tables of other engines.
 enum class Fate {
   kPutBack,  // the table gets its former name back, because no other table has that name
   kKeep,     // the table is kept under an internal name: another engine's table has its former name
@@ -176,10 +180,10 @@ class Catalog {
   // nullptr: no such table. No I/O.
   TablePtr find(std::string_view database, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;
-  std::vector<TablePtr> list(std::string_view database) const;  // "" = all
+  std::vector<TablePtr> list(std::string_view database) const;  // "" = of all databases
   // The table of that name, if there is one, and after it all its partitions.
   std::vector<TablePtr> with_partitions(std::string_view database, std::string_view whole) const;
-  uint64_t generation() const;  // grows with each change
+  uint64_t generation() const;  // a number that grows with each change of a definition
 
   // Gives the table an id, a family (one of its own if `own_family`) and a prefix, enters them in `def` and
   // stores it. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
@@ -190,7 +194,8 @@ class Catalog {
   Status reserve(size_t count, std::vector<Place> *places);
   void give_up(const std::vector<Place> &places) noexcept;
   // The ordinals of dropped indexes of a table whose entries reclaim() has not deleted yet. The caller asks
-  // before it copies or shares the table's entries for a clone, because the clone may get these entries too.
+  // before it copies or shares the table's entries for a clone, because the clone possibly gets these entries
+  // too, and they must be deleted there.
   std::vector<uint16_t> dropped_indexes(const TableDef &table) const;
   // Stores the definitions of clones, all in one write. Each clone gets the AUTO_INCREMENT counter and the
   // statistics of its source. Errors: as create().
@@ -228,8 +233,8 @@ class Catalog {
 
   // Deletes the rows and entries of dropped and truncated tables and of dropped indexes, with one range
   // deletion for ranges that touch. The background thread calls it each second. It makes no I/O when there is
-  // nothing to delete. Ranges that could not be deleted stay noted for the next call, and over a restart.
-  // Errors: those of lsm::Families::delete_range.
+  // nothing to delete. Ranges that could not be deleted stay in the catalog for the next call, also over a
+  // restart. Errors: those of lsm::Families::delete_range.
   Status reclaim();
 
   // The next AUTO_INCREMENT value to give out, as it was stored or raised last. 0: there is none.
@@ -238,28 +243,28 @@ class Catalog {
   // commits with the rows. After the commit the transaction calls raise_auto_increment().
   static std::string auto_increment_key(uint32_t table_id);
   static std::string auto_increment_value(uint64_t next);
-  // Raises the counter in memory, and never lowers it: transactions may commit in another order than they
-  // reserved values, and a table may be closed before such transactions have committed. On disk the counter
-  // is the value of the transaction that committed last, which may be too small. So the handler also looks at
-  // the largest value in the index when it opens a table.
+  // Raises the counter in memory, and never lowers it: transactions can commit in another order than they
+  // reserved values, and a table can be closed before such transactions have committed. On disk the counter
+  // is the value of the transaction that committed last, which is possibly too small. So the handler also
+  // looks at the largest value in the index when it opens a table.
   void raise_auto_increment(uint32_t table_id, uint64_t next);
   Status set_auto_increment(uint32_t table_id, uint64_t next);  // for ALTER and TRUNCATE; one synced write
 
-  // Sets the statistics for the optimizer, which are approximate. They survive a restart, but reach the disk
-  // only with the next write_statistics().
+  // Sets the statistics for the optimizer, which are approximate. They reach the disk, and so survive a
+  // restart, only with the next write_statistics().
   void set_statistics(uint32_t table_id, std::string blob);
   std::string statistics(uint32_t table_id) const;
   Status write_statistics();  // writes those that changed since the last call, without a sync
 
   // Databases and side files are stored so that an empty data directory can be rebuilt from the catalog.
-  Status put_database(const DatabaseDef &def);  // no write when unchanged
+  Status put_database(const DatabaseDef &def);  // writes nothing when the stored definition is equal
   // From now on the catalog remembers the database even when it has no tables. Writes once for a database.
   Status keep_database(const std::string &name);
   // Removes the database, its side files and its tables with internal names. The server has dropped all other
   // tables before, but it does not see those with internal names.
   Status drop_database(std::string_view name);
   std::vector<DatabaseDef> databases() const;
-  Status put_side_file(const SideFile &file);  // empty content = remove; no write when unchanged
+  Status put_side_file(const SideFile &file);  // empty content: removes it; equal content: writes nothing
   std::vector<SideFile> side_files() const;
   // The uuid of the database in which the statements of atoll_mask_file have run; "" if they have never run.
   // A clone of a database begins with the value that its parent has.
@@ -267,7 +272,8 @@ class Catalog {
   Status set_masked_database(const std::string &uuid);  // one synced write
 
  private:
-  std::vector<TablePtr> tables_aside(std::string_view database) const;  // "" = in all
+  // The tables with internal names in a database; "" = in all databases.
+  std::vector<TablePtr> tables_aside(std::string_view database) const;
   bool is_nameless(const TableDef &table) const;
   Status finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done);
   Status keep(const TableDef &table, FinishedAlters *done);

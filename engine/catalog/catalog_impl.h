@@ -1,4 +1,4 @@
-// The private part of Catalog: its members, and the functions that its changes are made of.
+// The private part of Catalog: its members, and the functions that its public functions call to make changes.
 //
 // Locks: change_mutex puts changes in order and is held while they are written to disk. mutex guards the maps
 // and is never held during I/O. A thread that needs both takes change_mutex first.
@@ -17,7 +17,7 @@
 
 namespace atoll::catalog {
 
-// `database`.`name`, for messages.
+// Returns `database`.`name`, for messages.
 std::string qualified_name(std::string_view database, std::string_view name);
 
 // Returns the error kDuplicate for a new table whose name another table has.
@@ -42,7 +42,7 @@ struct Catalog::Impl {
     std::shared_ptr<TableDef> table;
     std::map<std::string, TablePtr> by_name;  // has one entry, which moves into Impl::by_name; by_id likewise
     std::map<uint32_t, TablePtr> by_id;
-    std::string former_name;  // name_key; empty: there is none
+    std::string former_name;  // the name_key() of the older definition; empty: there is no older one
   };
 
   lsm::Rows *rows = nullptr;
@@ -50,7 +50,7 @@ struct Catalog::Impl {
 
   Mutex change_mutex;
   Meta meta ATOLL_GUARDED_BY(change_mutex);
-  std::vector<Doomed> pending ATOLL_GUARDED_BY(change_mutex);  // ranges still to be deleted
+  std::vector<Doomed> pending ATOLL_GUARDED_BY(change_mutex);  // ranges that are not deleted yet
 
   mutable SharedMutex mutex;
   std::map<std::string, TablePtr> by_name ATOLL_GUARDED_BY(mutex);
@@ -58,12 +58,12 @@ struct Catalog::Impl {
   std::map<uint32_t, uint64_t> auto_increments ATOLL_GUARDED_BY(mutex);
   std::map<uint32_t, std::string> statistics ATOLL_GUARDED_BY(mutex);
   std::set<uint32_t> dirty_statistics ATOLL_GUARDED_BY(mutex);
-  std::map<std::string, std::string> databases ATOLL_GUARDED_BY(mutex);  // name -> db.opt
-  std::map<std::string, SideFile> side_files ATOLL_GUARDED_BY(mutex);    // name_key
+  std::map<std::string, std::string> databases ATOLL_GUARDED_BY(mutex);  // name -> content of db.opt
+  std::map<std::string, SideFile> side_files ATOLL_GUARDED_BY(mutex);    // by name_key()
   std::string masked_database ATOLL_GUARDED_BY(mutex);
   uint64_t generation ATOLL_GUARDED_BY(mutex) = 1;
 
-  // *visible_from: snapshots with this sequence number or a larger one see what was written.
+  // *visible_from (may be nullptr): snapshots with this sequence number or a larger one see what was written.
   Status write(rocksdb::WriteBatch *batch, bool sync, uint64_t *visible_from = nullptr);
   void put(rocksdb::WriteBatch *batch, const std::string &key, const std::string &value);
   void remove(rocksdb::WriteBatch *batch, const std::string &key);

@@ -111,7 +111,7 @@ Status Catalog::Impl::load_table_value(RecordKind kind, std::string_view key, st
   return Status::Ok();
 }
 
-// Checks that the records agree with each other, and with the families of the database.
+// Checks that the records agree with each other, and with the families of the database. Errors: kCorruption.
 Status Catalog::Impl::check() {
   for (const auto &[id, table] : by_id) {
     const std::string name = qualified_name(table->database, table->name);
@@ -146,8 +146,8 @@ void Catalog::Impl::remove_orphans(rocksdb::WriteBatch *batch) {
   remove_from(&statistics, RecordKind::kStatistics);
 }
 
-// Removes indexes whose build did not finish from the definitions of their tables, and notes the key ranges
-// of these indexes in `pending`, so that they are deleted.
+// Removes indexes whose build did not finish from the definitions of their tables, and puts the key ranges of
+// these indexes into `pending`, so that they are deleted.
 Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
   for (auto &[id, table] : by_id) {
     const auto is_building = [](const IndexDef &index) { return index.building; };
@@ -203,7 +203,7 @@ Status Catalog::Impl::repair() {
     if (table->own_family) known.insert(table->family_id);
   families->reconcile_families([&](uint32_t id) { return known.contains(id); });
   // Ranges that cannot be deleted now, because the bucket or the disk fails, stay in `pending`. The
-  // background thread tries again.
+  // background thread tries again, because it calls Catalog::reclaim() each second.
   if (!pending.empty() && reclaim(pending).ok()) pending.clear();
   return Status::Ok();
 }

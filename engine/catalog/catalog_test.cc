@@ -102,7 +102,7 @@ TEST_F(CatalogTest, new_rows_are_readable_from_snapshots_that_see_them) {
   ASSERT_TRUE(catalog_->truncate("d", "t", &after).ok());
   EXPECT_GT(after->readable_from.number, before);
 
-  // A renamed table keeps its rows and its number. A copy is filled after its creation: it gets a new number.
+  // A rename keeps readable_from. Only a copy gets a new one, because its rows came after its creation.
   const uint64_t truncated_at = readable_from("t");
   fill(*after);
   ASSERT_TRUE(catalog_->rename("d", "t", "d", "#sql-backup-1-2").ok());
@@ -117,7 +117,7 @@ TEST_F(CatalogTest, new_rows_are_readable_from_snapshots_that_see_them) {
   EXPECT_GT(readable_from("p#P#p0"), before);
 
   reopen();
-  EXPECT_EQ(readable_from("t"), 0u);  // no snapshot is older than the start of the server
+  EXPECT_EQ(readable_from("t"), 0u);  // all snapshots see the rows: none is older than the server's start
 }
 
 TEST_F(CatalogTest, prefixes_given_by_truncate_clash_with_no_later_table) {
@@ -455,8 +455,8 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-// A server with five thousand tables must start within 5 s, and the catalog may take a small part of that.
-// The test measures processor time, because the machine may be busy with other tests.
+// A server with five thousand tables must start within 5 s. The catalog is allowed 1 s of that. The test
+// measures processor time, because the machine may be busy with other tests.
 TEST_F(CatalogTest, five_thousand_tables_open_within_a_second) {
   for (int i = 0; i < 5000; ++i) {
     TableDef table = definition("t" + std::to_string(i));

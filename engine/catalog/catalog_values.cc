@@ -1,5 +1,5 @@
 // The values of the catalog besides definitions of tables: AUTO_INCREMENT counters, statistics, databases,
-// side files, and the note that rows were masked.
+// side files, and the record that the statements of atoll_mask_file have run.
 #include <algorithm>
 
 #include "catalog/catalog_impl.h"

@@ -1,4 +1,4 @@
-// Clones of tables: reserves places for their rows, and stores their definitions.
+// Clones of tables: reserves key prefixes for their rows in the shared family, and stores their definitions.
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -46,8 +46,8 @@ std::vector<uint16_t> Catalog::dropped_indexes(const TableDef &table) const {
   return ordinals;
 }
 
-// Notes the places for reclaim(). If memory runs out here, the next opening of the catalog finds the records
-// that reserve() wrote, and deletes the rows.
+// Puts the rows at these places into `pending`, so that reclaim() deletes them. If memory runs out here, the
+// next opening of the catalog finds the records that reserve() wrote, and deletes the rows.
 void Catalog::give_up(const std::vector<Place> &places) noexcept {
   guarded_or_nothing([&] {
     const MutexLock lock(impl_->change_mutex);
@@ -91,8 +91,8 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
     each.table->readable_from.number = visible_from;
     impl_->install(std::move(each));
   }
-  // From here on nothing allocates memory, so the maps and the disk cannot come to differ: put_doomed() has
-  // reserved room in `pending`.
+  // The rest allocates no memory, because put_doomed() has reserved room in `pending`. If it could throw, the
+  // maps would lack what is already on disk.
   if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
   const ExclusiveLock values(impl_->mutex);
   impl_->auto_increments.merge(counters);

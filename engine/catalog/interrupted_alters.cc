@@ -9,12 +9,12 @@ Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *do
   const auto note = [&](const Status &status) {
     if (first_failure.ok()) first_failure = status;
   };
-  // First the old tables get their names back. The second loop drops tables with internal names, so it does
-  // not drop these any more.
+  // The first loop gives old tables their former names back. It must run first, because the second loop drops
+  // tables that still have internal names.
   for (const TablePtr &table : tables_aside(""))
     if (is_nameless(*table)) note(finish_alter(*table, fate, done));
-  // A table named #sqlx- is not dropped. Either an interrupted EXCHANGE PARTITION has put it aside, and its
-  // rows are in no other table; or keep() has given it this name.
+  // A table named #sqlx- is not dropped. Either an interrupted EXCHANGE PARTITION has given it this name, and
+  // its rows are in no other table; or keep() has given it this name.
   for (const TablePtr &table : tables_aside(""))
     if (find(table->id) == table && !is_nameless(*table) && table->name.starts_with("#sql-"))
       note(drop_aside(*table, done));
@@ -36,7 +36,7 @@ bool Catalog::is_nameless(const TableDef &table) const {
 
 Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, FinishedAlters *done) {
   const TablePtr now = find(table.id);
-  if (!now || now->name != table.name) return Status::Ok();  // done already, together with the whole table
+  if (!now || now->name != table.name) return Status::Ok();  // done together with its whole table
   if (is_partition(table.name) && find(table.database, whole_table(table.name)))
     return Status::Ok();  // the partition is handled together with its whole table
   if (find(table.database, whole_table(table.former_name))) return put_back(table, done);
@@ -51,8 +51,8 @@ Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, Finished
   return Status::Ok();
 }
 
-// Renames the table to #sqlx-..., a name that finish_interrupted_alters() does not drop, at this start of the
-// server or a later one.
+// Renames the table to #sqlx-.... finish_interrupted_alters() drops no table with such a name, neither at
+// this start of the server nor at a later one.
 Status Catalog::keep(const TableDef &table, FinishedAlters *done) {
   if (!table.name.starts_with("#sql-")) return Status::Ok();
   const std::string name = "#sqlx-" + table.name.substr(std::string_view("#sql-").size());

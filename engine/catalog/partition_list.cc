@@ -6,8 +6,8 @@
 namespace atoll::catalog {
 namespace {
 
-constexpr size_t kWord = 4;         // each part of the file is padded to a multiple of it
-constexpr size_t kCountOffset = 8;  // the number of partitions follows the length in words and a checksum
+constexpr size_t kWord = 4;         // bytes of a word; each part of the file is padded to whole words
+constexpr size_t kCountOffset = 8;  // of the number of partitions, after the length in words and a checksum
 constexpr size_t kEnginesOffset = 12;
 
 uint32_t word_at(std::string_view content, size_t offset) {
@@ -25,7 +25,7 @@ bool PartitionList::is_all_of(uint8_t engine) const {
 }
 
 bool PartitionList::is_built_in() const {
-  constexpr uint8_t kFirstDynamic = 45;  // sql/handler.h, DB_TYPE_FIRST_DYNAMIC
+  constexpr uint8_t kFirstDynamic = 45;  // DB_TYPE_FIRST_DYNAMIC, sql/handler.h: plugins begin here
   return std::all_of(engines.begin(), engines.end(),
                      [](uint8_t one) { return one > 0 && one < kFirstDynamic; });
 }

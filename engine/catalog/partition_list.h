@@ -10,12 +10,13 @@
 namespace atoll::catalog {
 
 struct PartitionList {
-  std::vector<uint8_t> engines;    // of each partition, by the engine's number in this data directory
+  std::vector<uint8_t> engines;    // for each partition: the number that its engine has in this server
   std::vector<std::string> names;  // "p0", "p0#SP#p0sp0": the part of the partition's file name after "#P#"
 
   bool is_all_of(uint8_t engine) const;
-  // Whether all partitions are of engines that have the same number in every server. Engines that are loaded
-  // as plugins get their numbers in the order of loading.
+  // Whether all partitions are of built-in engines, which have the same number in every server. Engines that
+  // are loaded as plugins get their numbers in the order of loading, so a number of theirs says nothing in
+  // another server.
   bool is_built_in() const;
 };
 

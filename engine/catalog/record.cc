@@ -7,8 +7,8 @@ namespace atoll::catalog {
 namespace {
 
 constexpr char kVersion = 1;
-constexpr char kTableVersion = 2;    // version 1 has no list of column defaults
-constexpr size_t kHeaderLength = 5;  // version, crc
+constexpr char kTableVersion = 2;    // of a TableDef; in version 1 it has no list of column defaults
+constexpr size_t kHeaderLength = 5;  // 1 byte version, 4 bytes crc32c
 
 Status corrupt(const char *what) { return Status(Code::kCorruption, what); }
 
@@ -35,7 +35,8 @@ uint64_t read_big_endian(std::string_view bytes) {
   return number;
 }
 
-// Appends fields; seal() puts the header in front.
+// Appends the fields of a value. At the end seal() fills in the header, for which the first bytes are
+// reserved, and returns the value.
 class Writer {
  public:
   Writer() : bytes_(kHeaderLength, '\0') {}
@@ -64,7 +65,8 @@ class Writer {
   std::string bytes_;
 };
 
-// Reads fields. After the first failure every field reads as zero or empty, and finish() returns the error.
+// Reads the fields of a value. After the first failure every field reads as zero or empty, and finish()
+// returns the error.
 class Reader {
  public:
   explicit Reader(std::string_view value, char newest_version = kVersion) {

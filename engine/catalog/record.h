@@ -21,21 +21,21 @@
 
 namespace atoll::catalog {
 
-// The first byte of every key of the catalog family. The comments name the rest of the key, and after a colon
-// the value.
+// The first byte of every key of the catalog family. Each comment names the rest of the key, if there is a
+// rest, and after a colon the value.
 enum class RecordKind : char {
   kAutoIncrement = 'A',  // | table id: next value to give out
   kDatabase = 'D',       // | name: db.opt
   kSideFile = 'F',       // | database '/' file name: content
-  kMasked = 'K',         // uuid of the database whose atoll_mask_file has run
-  kMeta = 'M',           // counters
-  kStatistics = 'S',     // | table id: blob of the handler
+  kMasked = 'K',         // : uuid of the database in which the statements of atoll_mask_file have run
+  kMeta = 'M',           // : counters (Meta)
+  kStatistics = 'S',     // | table id: statistics (table/statistics/sampling.h)
   kTable = 'T',          // | table id: TableDef
   kDoomed = 'X',         // | number: key ranges to delete (Doomed)
 };
 
 struct Meta {
-  uint32_t next_id = 1;  // table ids and prefixes come from one sequence
+  uint32_t next_id = 1;  // the next table id or prefix to give out; both come from one sequence
   uint64_t next_doomed = 1;
   bool operator==(const Meta &) const = default;
 };
@@ -61,7 +61,7 @@ uint32_t crc32c(std::string_view bytes);
 
 std::string meta_key();
 std::string masked_key();
-std::string table_key(RecordKind kind, uint32_t table_id);  // kTable, kAutoIncrement, kStatistics
+std::string table_key(RecordKind kind, uint32_t table_id);  // `kind`: kTable, kAutoIncrement or kStatistics
 std::string doomed_key(uint64_t number);
 std::string database_key(std::string_view name);
 std::string side_file_key(std::string_view database, std::string_view file_name);
@@ -74,8 +74,8 @@ Status parse_side_file_key(std::string_view key, std::string *database, std::str
 std::string encode(const Meta &meta);
 std::string encode(const TableDef &table);
 std::string encode(const Doomed &doomed);
-std::string encode_blob(std::string_view blob);  // kDatabase, kSideFile, kMasked, kStatistics
-std::string encode_number(uint64_t number);      // kAutoIncrement
+std::string encode_blob(std::string_view blob);  // value of kDatabase, kSideFile, kMasked, kStatistics
+std::string encode_number(uint64_t number);      // value of kAutoIncrement
 
 // Errors: kCorruption, with a text that says what is wrong; the caller adds which record it was.
 Status decode(std::string_view value, Meta *out);

@@ -70,7 +70,7 @@ TableDef random_table(Random *random) {
   return table;
 }
 
-// Gives a changed payload a header with the right checksum.
+// Gives a value whose payload was changed the right checksum, so that decode() reads the payload.
 std::string reseal(std::string value) {
   const uint32_t crc = crc32c(std::string_view(value).substr(5));
   for (int i = 0; i < 4; ++i) value[1 + i] = static_cast<char>(crc >> (8 * i));
@@ -116,7 +116,8 @@ TEST(Record, every_shorter_or_longer_value_is_refused_even_with_a_right_checksum
   EXPECT_EQ(decode(reseal(good + '\0'), &table).code(), Code::kCorruption);
 }
 
-// Fuzzed bytes either do not decode, or the decoded table encodes to the very same bytes (CAT-7, CAT-4).
+// Fuzzed bytes are refused, or the table decoded from them encodes to the same bytes. So decode() ignores no
+// byte that it accepts (CAT-4), and encode() loses no field (CAT-7).
 TEST(Record, fuzzed_bytes_are_refused_or_mean_exactly_what_they_say) {
   const uint32_t start = seed();
   SCOPED_TRACE("seed " + std::to_string(start));

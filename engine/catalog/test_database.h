@@ -69,7 +69,7 @@ class TestDatabase final : public lsm::Rows, public lsm::Families {
   int deletes() const { return deletes_; }
   // The value that oldest_snapshot() returns.
   uint64_t oldest_snapshot_number = UINT64_MAX;
-  // From now on delete_range() fails as if the disk were full, or no longer fails.
+  // True: from now on delete_range() fails as if the disk were full. False: it no longer fails.
   void fail_deletes(bool fail) { fail_deletes_ = fail; }
 
   rocksdb::TransactionDB *db(lsm::Side) override {

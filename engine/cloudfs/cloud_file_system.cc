@@ -249,7 +249,8 @@ IOStatus CloudFileSystem::GetFileModificationTime(const std::string &path, const
 IOStatus CloudFileSystem::DeleteFile(const std::string &path, const IOOptions &options,
                                      IODebugContext *debug) {
   const FileName name = name_of(path);
-  if (name.kind == FileKind::kShared) return IOStatus::OK();  // deleting NNNNNN.sst deletes the file
+  // A path in shared/ is only a second name. RocksDB deletes the file itself under its name NNNNNN.sst.
+  if (name.kind == FileKind::kShared) return IOStatus::OK();
   if (name.kind == FileKind::kTable) {
     const atoll_result removed = atoll_store_remove_file(store_, name.number);
     if (bridge::to_code(removed) != Code::kNotFound) return to_io_status(removed);

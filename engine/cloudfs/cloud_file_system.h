@@ -1,6 +1,9 @@
 // The file system under RocksDB's main database. Table files live in the bucket. All other files are local,
 // and this file system tells the store how many bytes of a WAL or MANIFEST have become durable.
 //
+// What happens to each kind of file. add_file, manifest_synced, current_set, wal_* and wal_deleted are the
+// functions atoll_store_add_file() and so on of bridge/objstore.h, which this file system calls.
+//
 // | file            | written                      | read                        | deleted            |
 // |-----------------|------------------------------|-----------------------------|--------------------|
 // | *.sst, *.blob   | local; add_file at Close     | store (local, cache, bucket)| store              |
@@ -13,7 +16,8 @@
 //
 // Invariants
 //   FS-1  A table file is handed to the store (add_file, bind_file) before the MANIFEST bytes that name it
-//         are reported as synced (part of gate PUB-G1).
+//         are reported as synced. Gate PUB-G1 needs this: a root is published only when all table files that
+//         its MANIFEST names are uploaded.
 //   FS-2  A MANIFEST is announced by current_set only after CURRENT names it durably.
 //   FS-3  WAL and MANIFEST lengths reported as synced never exceed what the finished fsync covered.
 //   FS-4  When the store may not write any more, IOFenced is the result of creating a WAL, MANIFEST or table
@@ -55,13 +59,14 @@ class OptionsFilesAllowed {
 // RocksDB gets the GuardedFileSystem of guarded_files.h, which is derived from this one.
 class CloudFileSystem : public rocksdb::FileSystemWrapper {
  public:
-  // `store` may be nullptr: then only OPTIONS files are treated specially.
+  // `store` nullptr: there is no bucket. Then only OPTIONS files are treated specially, and all other files
+  // are plain local files.
   CloudFileSystem(const std::shared_ptr<rocksdb::FileSystem> &local, std::string directory,
                   atoll_store *store);
 
   // Hands to the store the table files in `directory` that the store does not know. Such files exist when the
-  // process died after it wrote a table file and before it queued the upload; the local MANIFEST may name
-  // them. Call before RocksDB opens. Errors: as atoll_store_add_file.
+  // process died after it wrote a table file and before it queued the upload. They must be uploaded, because
+  // the local MANIFEST possibly names them. Call before RocksDB opens. Errors: as atoll_store_add_file.
   Status adopt_local_tables();
 
   void refuse_options_files() { refuse_options_files_.store(true, std::memory_order_relaxed); }

@@ -213,7 +213,8 @@ TEST_F(CloudFileSystemTest, a_read_after_a_bad_checksum_goes_past_the_cache) {
 
 TEST_F(CloudFileSystemTest, a_scan_is_fetched_ahead_and_random_reads_are_not) {
   constexpr size_t kRead = 256 * 1024;
-  // The file is one byte longer than all reads, because TableReader wants a footer at the end of the file.
+  // The file is one byte longer than what the test reads: TableReader checks the footer when a read reaches
+  // the file's end, and this file has no footer.
   write_table("000007.sst", std::string(64 * kRead + 1, 'x'));
   std::unique_ptr<FSRandomAccessFile> file;
   ASSERT_TRUE(files_.NewRandomAccessFile(path("000007.sst"), FileOptions(), &file, nullptr).ok());

@@ -1,6 +1,7 @@
-// The border between RocksDB and this folder (rule BORDER-1). RocksDB gets the classes below. They derive
-// from this folder's file classes and file system, and return an IOStatus in place of an exception. They
-// override each virtual function that is not noexcept; `make check` verifies that none is missing.
+// The border between RocksDB and this folder, which no exception may pass (rule BORDER-1). RocksDB gets the
+// classes below. They derive from this folder's file classes and file system, and return an IOStatus in place
+// of an exception. They override each virtual function that is not noexcept; `make check` verifies that none
+// is missing.
 #pragma once
 
 #include <utility>

@@ -31,7 +31,7 @@ inline rocksdb::IOStatus guarded_io(Call &&call) {
   return guarded(std::forward<Call>(call), io_status_of_exception);
 }
 
-// OK while this process may write to the bucket, IOFenced otherwise.
+// OK while this process is the owner, so that it is allowed to write to the bucket. Otherwise IOFenced.
 inline rocksdb::IOStatus check_may_write(const atoll_store *store) {
   return to_io_status(atoll_store_may_write(store));
 }

@@ -10,15 +10,17 @@
 namespace atoll::cloudfs {
 namespace {
 
-constexpr uint64_t kStepBytes = 256 << 10;
+constexpr uint64_t kStepBytes = 256 << 10;  // zeros that one call of prepare() writes
 // When a sync covers more bytes than this, zeros save little of its cost but double the bytes written.
 constexpr uint64_t kSyncBytesMax = 1 << 10;
-constexpr uint64_t kUnsyncedBytesMax = 64 << 10;  // with more unsynced bytes: commits do not sync the log
-constexpr uint64_t kSmoothing = 16;               // number of syncs in the moving average
+// While the log has more unsynced bytes than this, prepare() writes no zeros: the commits evidently do not
+// sync the log, so zeros would save nothing.
+constexpr uint64_t kUnsyncedBytesMax = 64 << 10;
+constexpr uint64_t kSmoothing = 16;  // number of syncs in the moving average
 
-// The zeros of one write: one page. A larger write makes the page cache use larger units (folios). When a
-// commit then changes a few bytes of a folio, the kernel counts the whole folio as written, in /proc/PID/io
-// and towards its limits.
+// The zeros that one pwrite() writes: one page. A larger write makes the page cache use larger units
+// (folios). When a commit then changes a few bytes of a folio, the kernel counts the whole folio as written,
+// in /proc/PID/io and towards its limits.
 const std::array<char, 4 << 10> kZeros{};
 
 bool write_zeros(int descriptor, uint64_t from, uint64_t end) {

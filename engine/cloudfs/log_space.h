@@ -1,5 +1,5 @@
-// Writes zeros behind the end of a WAL file in advance. A commit then overwrites zeros and does not change
-// the file's size.
+// Writes zeros after the end of a WAL file in advance. A commit then overwrites zeros and does not change the
+// file's size.
 //
 // When a commit makes the file longer, its sync also writes the file's inode. Reserving space without writing
 // (fallocate) does not help, because a sync of bytes in such space also writes the file's extent map. Either
@@ -27,9 +27,9 @@ class LogSpace {
   LogSpace(const LogSpace &) = delete;
   LogSpace &operator=(const LogSpace &) = delete;
 
-  // Call before `bytes` bytes are appended to a log of `length` bytes. Writes zeros behind the place of these
-  // bytes, if no zeros are left there and if syncs are small enough to gain from zeros. When writing zeros
-  // fails, that is no error: each append then makes the file longer.
+  // Call before `bytes` bytes are appended to a log of `length` bytes. Writes zeros from offset `length` +
+  // `bytes` on, if the zeros written earlier end before this offset and if syncs are small enough to gain
+  // from zeros. When writing zeros fails, that is no error: each append then makes the file longer.
   void prepare(uint64_t length, size_t bytes);
   // Notes that a sync of the log begins while the log has `length` bytes.
   void synced(uint64_t length);
@@ -40,10 +40,10 @@ class LogSpace {
   bool open();
 
   const std::string path_;
-  int descriptor_ = -1;
-  bool failed_ = false;
-  uint64_t zeros_end_ = 0;  // end of the zeros, or of the records that overwrote them, in the file
-  uint64_t synced_ = 0;
+  int descriptor_ = -1;      // of the WAL file; -1: not opened yet
+  bool failed_ = false;      // true: write no more zeros, because a write has failed or cut() was called
+  uint64_t zeros_end_ = 0;   // offset in the file up to which zeros were written; records overwrite them
+  uint64_t synced_ = 0;      // length of the log when its last sync began
   uint64_t sync_bytes_ = 0;  // bytes per sync, a moving average
 };
 

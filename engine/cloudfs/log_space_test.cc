@@ -1,4 +1,4 @@
-// Goal:   LogSpace writes zeros behind the end of a log only while commits are small, and removes them when
+// Goal:   LogSpace writes zeros after the end of a log only while commits are small, and removes them when
 //         the log is closed. RocksDB recovers every commit from a log that ends with zeros.
 // Method: the test looks at the file's size after each step. Then RocksDB opens a database whose log the test
 //         has lengthened with zeros, as after a crash.

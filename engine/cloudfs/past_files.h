@@ -37,23 +37,25 @@ class PastFiles : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
                                 rocksdb::IODebugContext *debug) override;
 
-  // Whether RocksDB has written table file `number` into the local directory. The mount may have a different
-  // file of that number, which the state's MANIFEST does not name, because a root also lists files that were
-  // finished after its MANIFEST was read.
+  // True if RocksDB has written table file `number` into the local directory. Then the local file is the
+  // right one. The mount can have a different file of the same number, which the state's MANIFEST does not
+  // name: a root also lists files that were finished after the root's MANIFEST was read.
   bool is_written(uint64_t number) const;
 
  private:
-  // Sets the number and the size of the table file that `path` names. False: the mount has no such table
-  // file, or RocksDB has written it into the local directory.
+  // Sets the number and the size of the table file that `path` names, and returns true if it is to be read
+  // from the mount. Returns false if the mount has no such table file, or if RocksDB has written it into the
+  // local directory.
   bool find(const std::string &path, uint64_t *number, uint64_t *bytes) const;
 
   const std::string directory_;
   const atoll_mount *const mount_;
   mutable Mutex mutex_;
-  std::set<uint64_t> written_ ATOLL_GUARDED_BY(mutex_);  // numbers of table files
+  std::set<uint64_t> written_ ATOLL_GUARDED_BY(mutex_);  // numbers of the table files that RocksDB wrote
 };
 
-// The class that RocksDB gets. It returns an IOStatus in place of an exception (rule BORDER-1).
+// The class that RocksDB gets. It returns an IOStatus in place of an exception, because no exception may pass
+// the border to RocksDB (rule BORDER-1).
 class GuardedPastFiles final : public PastFiles {
  public:
   using PastFiles::PastFiles;

@@ -4,7 +4,7 @@
 //    0   1  kind of checksum
 //    1   4  3e 00 7a 00
 //    5   8  checksum of the footer, and checksum of its context
-//   13   4  bytes of the metaindex block, which ends 5 bytes (its trailer) in front of the footer
+//   13   4  bytes of the metaindex block; the block's trailer of 5 bytes follows it, then the footer
 //   17  24  reserved
 //   41   4  format version
 //   45   8  magic number

@@ -14,11 +14,12 @@
 
 namespace atoll::cloudfs {
 
-constexpr size_t kTableFooterBytes = 53;
+constexpr size_t kTableFooterBytes = 53;  // the last bytes of each table file; layout in table_footer.cc
 
-// Returns why `footer` cannot be the footer of a table file of `file_bytes` bytes that Atoll wrote. Returns
-// nullptr if it can be, and if the metaindex block that it names fits into the file. The footer's checksum is
-// not verified here, because RocksDB verifies it. Requires: `footer` has kTableFooterBytes.
+// Returns why `footer` cannot be the footer of a table file of `file_bytes` bytes that Atoll wrote, for
+// example because the metaindex block that the footer names does not fit into the file. Returns nullptr if
+// `footer` can be such a footer. The footer's checksum is not verified here, because RocksDB verifies it.
+// Requires: `footer` is kTableFooterBytes long.
 const char *problem_of_footer(std::string_view footer, uint64_t file_bytes);
 
 }  // namespace atoll::cloudfs

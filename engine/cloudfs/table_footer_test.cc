@@ -85,7 +85,7 @@ std::string forged_file() {
   footer[0] = rocksdb::kCRC32c;
   const char terabyte[] = {'\x80', '\x80', '\x80', '\x80', '\x80', '\x20'};
   std::copy(std::begin(terabyte), std::end(terabyte),
-            footer + 2);  // the size of the block; its offset, which is 0, stands before
+            footer + 2);  // the metaindex block's size; footer[1] is the block's offset, which is 0
   store_le<uint32_t>(footer + 41, 5);
   store_le<uint64_t>(footer + 45, 0x88e241b785f4cff7);
   return bytes;

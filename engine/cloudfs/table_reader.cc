@@ -53,8 +53,9 @@ IOStatus TableReader::Read(uint64_t offset, size_t length, const IOOptions &opti
 IOStatus TableReader::read(uint64_t offset, size_t length, bool refetch, Slice *result, char *scratch) const {
   uint64_t bytes = 0;
   // RocksDB reads the end of a table file when it opens the file. It then holds a mutex for which other
-  // statements wait. A scan's last read also reaches the end; it holds no such mutex but is treated like an
-  // open, too.
+  // statements wait, and a KILL cannot end their wait. MakeWayScope ends this read when a statement was
+  // killed. A scan's last read also reaches the end of the file; RocksDB holds no such mutex then, but the
+  // read is treated in the same way.
   std::optional<MakeWayScope> opening;
   if (offset + length >= file_bytes_) opening.emplace();
   const atoll_result answer = atoll_file_read(file_, offset, length, scratch, &bytes, refetch ? 1 : 0);
@@ -98,8 +99,8 @@ void TableReader::read_ahead(uint64_t offset, size_t length) const {
   uint64_t until = 0;
   {
     MutexLock lock(streams_mutex_);
-    // This read may continue several streams. The stream with the most reads is the scan; the others were
-    // single reads.
+    // Several streams can end where this read starts. Then the stream with the most reads is the scan to
+    // which this read belongs; the others were single reads.
     auto stream = streams_.end();
     for (auto each = streams_.begin(); each != streams_.end(); ++each) {
       if (each->run == 0 || each->next != offset) continue;
@@ -113,7 +114,8 @@ void TableReader::read_ahead(uint64_t offset, size_t length) const {
     if (++stream->run < 2) return;
     from = std::max(stream->next, stream->fetched);
     until = std::min(stream->next + kAheadBytes, file_bytes_);
-    if (until < from + kAheadBytes / 2 && until < file_bytes_) return;  // wait until a larger request is due
+    // Too few bytes for a request of their own: a later read of this scan fetches them together with more.
+    if (until < from + kAheadBytes / 2 && until < file_bytes_) return;
     if (until <= from) return;
     stream->fetched = until;
   }

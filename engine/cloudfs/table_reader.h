@@ -47,15 +47,16 @@ class TableReader : public rocksdb::FSRandomAccessFile {
   struct Stream {
     uint64_t next = 0;     // where the scan's next read starts
     uint64_t fetched = 0;  // offset up to which the store was asked to prefetch
-    uint32_t run = 0;      // number of sequential reads so far
+    uint32_t run = 0;      // number of sequential reads so far; 0: this Stream is unused
   };
-  static constexpr size_t kStreams = 8;
+  static constexpr size_t kStreams = 8;  // how many scans of this file the reader remembers
 
   atoll_file *const file_;
   const uint64_t number_;
   const uint64_t file_bytes_;
   mutable Mutex streams_mutex_;
   mutable std::array<Stream, kStreams> streams_ ATOLL_GUARDED_BY(streams_mutex_);
+  // victim_ % kStreams is the element of streams_ that the next new scan replaces.
   mutable size_t victim_ ATOLL_GUARDED_BY(streams_mutex_) = 0;
 };
 

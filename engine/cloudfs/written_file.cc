@@ -92,9 +92,10 @@ IOStatus LogWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
 
 namespace {
 
-// Makes a failed sync final. Nobody knows which bytes are on disk then, and other transactions may have read
-// commits that the sync should have made durable. A retry or more disk space cannot tell what is on disk;
-// only recovery at the next start finds out.
+// Makes a failed sync final. Nobody knows then which bytes are on disk, and other transactions have possibly
+// read commits that the sync should have made durable. Neither a retry nor more disk space tells what is on
+// disk. Only recovery at the next start finds out, so the server must be restarted. An IOFenced is returned
+// unchanged, because it is final already.
 IOStatus final_failure(const IOStatus &status) {
   if (status.ok() || status.subcode() == IOStatus::SubCode::kIOFenced) return status;
   return IOStatus::IOError("syncing the log failed; restart the server: " + status.ToString());

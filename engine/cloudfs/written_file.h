@@ -31,19 +31,21 @@ class TableWriter : public rocksdb::FSWritableFileOwnerWrapper {
                            rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus Sync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
-  // Blocks while the upload backlog is over its limit. RocksDB's own write stall starts in this way.
+  // Blocks while more bytes wait for their upload than the limit allows. The flush or compaction that writes
+  // the file then waits, too, so RocksDB slows down the writers by its own write stall.
   rocksdb::IOStatus Close(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
 
  private:
   atoll_store *const store_;
   const uint64_t number_;
   const std::string path_;
-  bool synced_ = true;
-  bool closed_ = false;
+  bool synced_ = true;   // true: no byte was appended since the last successful sync
+  bool closed_ = false;  // true: Close() has closed the local file
 };
 
 // A WAL or MANIFEST. Counts the appended bytes, and tells the store how many of them a sync has covered.
-// Append and Sync of a WAL may run at the same time, so Sync reads the length before it starts.
+// RocksDB can call Append and Sync of a WAL at the same time, so Sync reads the length before it starts: the
+// sync does not always cover bytes that are appended meanwhile.
 class LogWriter : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   LogWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number);
@@ -57,6 +59,8 @@ class LogWriter : public rocksdb::FSWritableFileOwnerWrapper {
   rocksdb::IOStatus Fsync(const rocksdb::IOOptions &options, rocksdb::IODebugContext *debug) override;
 
  protected:
+  // Called after an append or a sync that succeeded. `length`: how many bytes the file has, or how many of
+  // them the sync has covered.
   virtual void appended(uint64_t /*length*/) noexcept {}
   virtual void synced(uint64_t length) noexcept = 0;
 
@@ -100,7 +104,7 @@ class WalWriter : public LogWriter {
   void note_synced();
   void note_closed();
   bool closed_ = false;
-  Mutex space_mutex_;  // because Append and Sync may run at the same time
+  Mutex space_mutex_;  // needed because RocksDB can call Append and Sync at the same time
   LogSpace space_ ATOLL_GUARDED_BY(space_mutex_);
 };
 

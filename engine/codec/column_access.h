@@ -29,7 +29,7 @@ inline void set_null(const Column &column, bool null, uint8_t *record) {
   byte = static_cast<uint8_t>(null ? byte | column.null_mask : byte & ~column.null_mask);
 }
 
-// The length of `bytes` without trailing `pad` bytes.
+// How many of the `length` bytes remain without the `pad` bytes at their end.
 inline size_t length_without_pad(const uint8_t *bytes, size_t length, uint8_t pad) {
   const uint64_t eight = 0x0101010101010101ULL * pad;
   while (length >= 8 && load_le<uint64_t>(bytes + length - 8) == eight) length -= 8;
@@ -69,7 +69,8 @@ inline std::string_view column_bytes(const Column &column, const uint8_t *record
 }
 
 // Fills the field of a NULL column: with `null_bytes`, which the server expects, or else with an empty value.
-// So equal rows are equal records.
+// So two equal rows give equal records, whatever the field held before. For a VARCHAR, the empty value is
+// length 0; the field's bytes after the length do not count.
 inline void clear_column(const Column &column, uint8_t *record) {
   uint8_t *field = record + column.record_offset;
   if (!column.null_bytes.empty()) {

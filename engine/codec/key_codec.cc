@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kNullMarker = 0x00;
 constexpr char kValueMarker = 0x01;
-constexpr size_t kStackWeights = 4096;      // bytes on the stack; enough for nearly every key part
+constexpr size_t kStackWeights = 4096;      // bytes of a WeightBuffer on the stack; usually enough
 constexpr uint32_t kCharacterBytesMax = 4;  // most bytes of a character. Source: MY_CS_MBMAXLEN of every
                                             // usable set, MariaDB 10.11
 
@@ -86,7 +86,8 @@ KeyCodec::Plan KeyCodec::plan_of(const KeyPart &part) {
   }
   plan.shape = Shape::kBinaryGroups;
   const bool blob = part.source.kind == ColumnKind::kBlob;
-  if (plan.decodable && blob) plan.unpack = Unpack::kOriginal;  // the decoded blob points into `unpack`
+  // decode() makes a blob's pointer point into the unpack section, so the section must have the blob's bytes.
+  if (plan.decodable && blob) plan.unpack = Unpack::kOriginal;
   if (part.kind == KeyKind::kText) plan_text(part, &plan);
   return plan;
 }

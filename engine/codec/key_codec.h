@@ -6,7 +6,7 @@
 //
 // Invariant KEY-1: for one index, compare(a, b) by SQL rules <=> memcmp(key(a), key(b)).
 // Each part: [null marker if nullable: 0x00 NULL, 0x01 value] then the encoded value. In a descending part
-// every byte (marker included) is inverted. Encodings: docs/internals/formats.md, tables K-*.
+// every byte (marker included) is inverted. Encodings: docs/internals/formats-rows.md, tables FMT-K*.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,7 @@ class Collation {
   // True when every character has one weight. Texts with equally many characters then have equally many
   // weights.
   virtual bool weight_per_character() const = 0;
+  // The most bytes that the weights of a text of `text_bytes` bytes can have.
   virtual size_t weights_length_max(size_t text_bytes) const = 0;
   // Writes the weights of `text` (no padding) and returns their length.
   virtual size_t weights(std::string_view text, uint8_t *out, size_t out_size) const = 0;
@@ -47,8 +48,11 @@ class Collation {
   // the codec need not know how many weights a text can have. 0: the codec uses weights() and
   // weights_padded() instead.
   virtual size_t level_count() const { return 0; }
-  virtual bool level_pads(size_t /*level*/) const { return false; }  // as if endless spaces followed
-  virtual std::string_view level_space(size_t /*level*/) const { return {}; }  // weights of a space
+  // True when the level compares texts as if endless spaces followed them.
+  virtual bool level_pads(size_t /*level*/) const { return false; }
+  // The weight bytes that a space has on this level.
+  virtual std::string_view level_space(size_t /*level*/) const { return {}; }
+  // As weights(), but gives only the weights of one level.
   virtual size_t level_weights(std::string_view /*text*/, size_t /*level*/, uint8_t * /*out*/,
                                size_t /*out_size*/) const {
     return 0;
@@ -58,6 +62,8 @@ class Collation {
   virtual int compare(std::string_view a, std::string_view b) const = 0;
 };
 
+// The type of a key part's value. The handler derives it from the column's SQL type. It decides how the codec
+// encodes the value.
 enum class KeyKind : uint8_t {
   kUnsigned,  // little-endian unsigned of `length` bytes (1..8): also ENUM, SET, YEAR, old temporal types
   kSigned,    // little-endian two's complement of 1, 2, 3, 4 or 8 bytes
@@ -70,11 +76,11 @@ enum class KeyKind : uint8_t {
 
 struct KeyPart {
   KeyKind kind = KeyKind::kBytes;
-  Column source = {};              // where the value stands in a record (any ColumnKind)
-  uint32_t prefix_length = 0;      // kBytes, kBinary: how many bytes are indexed; 0: all
-  uint32_t prefix_characters = 0;  // kText: how many characters are indexed; 0: all
-  bool descending = false;
-  bool never_null = false;               // NOT NULL: no marker byte
+  Column source = {};                    // the column whose value the part holds (any ColumnKind)
+  uint32_t prefix_length = 0;            // kBytes, kBinary: how many bytes are indexed; 0: all
+  uint32_t prefix_characters = 0;        // kText: how many characters are indexed; 0: all
+  bool descending = false;               // true: the index sorts this part by DESC
+  bool never_null = false;               // true: no value is NULL, so the part has no marker byte
   bool is_integer = false;               // kUnsigned, kSigned: SQL shows this number (not ENUM, SET, ...)
   const Collation *collation = nullptr;  // kText; outlives the codec
   // kText: a CHAR column. Its values compare as if spaces filled them up to `characters_max` characters,
@@ -117,53 +123,57 @@ class KeyCodec {
 
   // The values in `key` (a key without prefix and ordinal) as text for people, for example (7, 'a b', NULL).
   // Shows integers as numbers, and printable text of collations in byte order as text. Shows everything else
-  // as bytes, X'0A', also a part that is cut off and the bytes behind the last part.
+  // as bytes, X'0A', also a part that is cut off and the bytes after the last part.
   std::string text_of(std::string_view key) const;
 
   // True when the part's column value can be rebuilt from the key, or from the key and the unpack section.
   bool decodable(size_t part) const;
 
   // Appends the unpack section, the value of a secondary index entry. It holds the original bytes of parts
-  // that the key alone does not give, such as collated text. It does not hold the sign of a float zero or the
-  // bits of a NaN, so these come back normalised.
+  // that the key alone does not give, such as collated text. It contains neither the sign of a float zero nor
+  // the bits of a NaN, so decode() gives 0.0 for -0.0 and one fixed NaN for every NaN.
   void append_unpack(const uint8_t *record, std::string *out) const;
 
   // Writes the columns of all parts except prefix parts into `record`. `key`: a key without prefix and
   // ordinal. `unpack`: the entry's value. Columns of kind kBlob point into `unpack`, which the caller keeps
-  // alive. Ignores bytes behind the last part and behind the unpack section, where the caller may keep a
-  // hidden row id. The field of a NULL column gets the bytes that the server expects, or an empty value.
+  // alive. Ignores bytes after the last part and after the unpack section, where the caller is allowed to
+  // keep a hidden id. The field of a NULL column gets the bytes that the server expects, or an empty value.
   // Errors: kCorruption.
   Status decode(std::string_view key, std::string_view unpack, uint8_t *record) const;
 
  private:
-  // Shape: how the key holds a part's value (tables K-*). Unpack: what a covering read needs of the part
-  // besides the key.
+  // Shape: in which of the encodings (tables FMT-K*) the key contains a part's value. Unpack: what the unpack
+  // section contains of the part, so that a read of the index alone can rebuild the column's value: nothing,
+  // the number of its trailing spaces, or its original bytes. plan_of() chooses both from the KeyPart.
   enum class Shape : uint8_t { kFixedWidth, kBinaryGroups, kPaddedGroups, kLevels };
   enum class Unpack : uint8_t { kNothing, kTrailingSpaces, kOriginal };
+  // How one level of a collation is encoded.
   struct Level {
-    bool padded = false;
-    uint8_t group = 0;  // weight bytes in a padded group
-    std::string space;  // weights of a space
+    bool padded = false;  // true: in padded groups; false: in binary groups
+    uint8_t group = 0;    // weight bytes in a padded group
+    std::string space;    // weights of a space
   };
+  // How one part is encoded. Computed once per part, because each key needs it.
   struct Plan {
     Shape shape = Shape::kFixedWidth;
     Unpack unpack = Unpack::kNothing;
-    bool marker = false;
-    bool decodable = true;
+    bool marker = false;        // true: the part begins with a null marker
+    bool decodable = true;      // true: decode() can rebuild the column's value; false for prefix parts
     bool filled = false;        // kText: the key includes the weights of the spaces that fill the column
-    bool number = false;        // the kind is kUnsigned, kSigned, kFloat or kDouble
+    bool number = false;        // true: the kind is kUnsigned, kSigned, kFloat or kDouble
     uint8_t invert = 0;         // XOR mask of the part's bytes: 0xFF for a descending part, otherwise 0x00
     uint8_t group = 0;          // kPaddedGroups: weight bytes in a group
     uint32_t width = 0;         // kFixedWidth: bytes of the value in the key
     std::string space;          // kText: weights of a space
-    std::vector<Level> levels;  // kLevels
+    std::vector<Level> levels;  // kLevels: all levels of the collation, in order
   };
   class UnpackReader;
 
   static Plan plan_of(const KeyPart &part);
   static void plan_text(const KeyPart &part, Plan *plan);
-  static size_t levels_length(const Plan &plan, std::string_view key) noexcept;  // 0: the key is corrupt
-  size_t part_length(const Plan &plan, std::string_view key) const noexcept;     // 0: the key is corrupt
+  // Bytes of the levels, or of the whole part, at the start of `key`. 0: the key is corrupt.
+  static size_t levels_length(const Plan &plan, std::string_view key) noexcept;
+  size_t part_length(const Plan &plan, std::string_view key) const noexcept;
   void append_number(const uint8_t *record, size_t part, std::string *out) const;
   void append_value(const uint8_t *record, size_t part, std::string *out) const;
   void append_text(std::string_view text, size_t part, std::string *out) const;
@@ -185,7 +195,8 @@ class KeyCodec {
 inline constexpr size_t kKeyPrefixLength = 4;                    // bytes of the table's prefix
 inline constexpr size_t kKeyStartLength = kKeyPrefixLength + 2;  // bytes of prefix and index ordinal
 
-// The smallest key greater than every key that starts with `key`; empty = no such key (all 0xFF).
+// The smallest key greater than every key that starts with `key`. Empty: there is no such key, because all
+// bytes of `key` are 0xFF.
 std::string key_after_prefix(std::string_view key);
 
 }  // namespace atoll::codec

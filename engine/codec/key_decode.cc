@@ -1,5 +1,5 @@
-// The reading half of key_codec.h: column values from keys. Also the unpack section (table FMT-K7), which
-// holds what a key alone does not give.
+// The functions of key_codec.h that make column values from keys. Also the unpack section (table FMT-K7),
+// which contains what a key alone does not give.
 #include <algorithm>
 
 #include "codec/column_access.h"
@@ -9,7 +9,8 @@
 namespace atoll::codec {
 
 // Reads the numbers and texts of an unpack section one after the other. An empty section stands for a section
-// in which every number is 0 (no trailing spaces, empty texts).
+// in which every number is 0 (no trailing spaces, empty texts). number() and text() return false if the
+// section is too short or malformed.
 class KeyCodec::UnpackReader {
  public:
   explicit UnpackReader(std::string_view section) : left_(section), absent_(section.empty()) {}
@@ -32,8 +33,8 @@ class KeyCodec::UnpackReader {
   }
 
  private:
-  std::string_view left_;
-  bool absent_;
+  std::string_view left_;  // what has not been read yet
+  bool absent_;            // true: the section is empty
 };
 
 namespace {

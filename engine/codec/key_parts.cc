@@ -83,9 +83,9 @@ size_t length_without_spaces(std::string_view weights, std::string_view space) {
 
 namespace {
 
-// Compares the rest of a text, from any place on, with an endless run of spaces. Remembers how far it has
-// looked: each weight is looked at once although each group asks, so a text of many spaces is as fast as any
-// other.
+// Compares the rest of a text, from any weight on, with endless spaces. from() is called for each group, with
+// ascending places. The object remembers up to where the rest consists of spaces, so that it reads each
+// weight only once. Without this, a text of many spaces would take quadratic time.
 class RestOf {
  public:
   RestOf(std::string_view weights, std::string_view space) : weights_(weights), space_(space) {}
@@ -108,7 +108,7 @@ class RestOf {
 
  private:
   std::string_view weights_, space_;
-  size_t differs_at_ = 0;
+  size_t differs_at_ = 0;  // the latest comparison found only spaces between its `place` and this offset
 };
 
 void fill_spaces(uint8_t *to, size_t length, std::string_view space) {

@@ -1,4 +1,4 @@
-// The encodings of single key values, tables K-* of docs/internals/formats.md. Private to KeyCodec.
+// The encodings of single key values, tables FMT-K* of docs/internals/formats-rows.md. Private to KeyCodec.
 //
 // Writers write the ascending form. The caller turns a finished part into its descending form by
 // invert_bytes(). Readers XOR each byte with `invert`, which is 0x00 for an ascending and 0xFF for a
@@ -26,25 +26,26 @@ uint32_t float_from_ordered(uint32_t ordered);
 
 // --- Binary groups (FMT-K4): 8 bytes, zero-filled, then a count 0..8, or 9 if another group follows ---
 
-inline constexpr size_t kBinaryGroup = 8;
-inline constexpr uint8_t kMoreGroups = 9;
+inline constexpr size_t kBinaryGroup = 8;  // bytes of a group, without the count
+inline constexpr uint8_t kMoreGroups = 9;  // the count of a group that another group follows
 
 void append_binary_groups(std::string_view bytes, std::string *out);
 // The length of all groups at the start of `key`; 0 if a group is cut off or malformed.
 size_t skip_binary_groups(std::string_view key, uint8_t invert);
-// The length of the value in `groups`, which are as many bytes as skip_binary_groups() has returned.
+// The length of the value that is encoded in `groups`. Requires: `groups` are exactly the bytes whose number
+// skip_binary_groups() has returned.
 size_t binary_groups_length(std::string_view groups, uint8_t invert);
 
 // --- Padded groups (FMT-K5): `group` weight bytes, filled with spaces, then a Rest --------------------
 
-// How the text behind a group compares with an endless run of spaces: less, equal or greater. After
-// kRestEnds, no other group follows.
+// The byte after each padded group: how the text after the group compares with endless spaces, less, equal or
+// greater. kRestEnds means equal; no other group follows then.
 enum Rest : uint8_t { kRestLess = 1, kRestEnds = 2, kRestGreater = 3 };
 
 // Weight bytes in one group: the multiple of the space's weight length that is nearest to `wanted`.
 size_t padded_group(size_t space_length, size_t wanted = 8);
-// Weight bytes in one group of a level behind the first. These levels usually have the weights of spaces
-// only, which take one group, so the group is small.
+// Weight bytes in one group of the second level of a collation and of each later level. These levels usually
+// contain only the weights of spaces, which take one group whatever its length, so the group is small.
 inline constexpr size_t kLaterLevelGroup = 4;
 
 // The length of `weights` without trailing space weights.
@@ -52,12 +53,14 @@ size_t length_without_spaces(std::string_view weights, std::string_view space);
 
 // Requires: `weights` does not end in a space weight; its length is a multiple of space.size().
 void append_padded_groups(std::string_view weights, std::string_view space, size_t group, std::string *out);
+// As skip_binary_groups() and binary_groups_length(), for padded groups.
 size_t skip_padded_groups(std::string_view key, size_t group, uint8_t invert);
 size_t padded_groups_length(std::string_view groups, std::string_view space, uint8_t invert);
 
 // --- Binary and padded groups ------------------------------------------------------------------------
 
-// Copies the first `length` value bytes out of groups of `group` bytes.
+// Copies the first `length` bytes of the value from `groups` to `to`, without the byte after each group.
+// `group`: how many value bytes each group has.
 void copy_groups(std::string_view groups, size_t group, uint8_t invert, size_t length, uint8_t *to);
 
 void invert_bytes(std::string *key, size_t from);

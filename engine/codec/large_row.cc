@@ -8,8 +8,8 @@ namespace atoll::codec {
 
 namespace {
 
-constexpr size_t kReferenceBytes = 1 + 8 + 4;
-constexpr size_t kNumberBytes = 4;
+constexpr size_t kReferenceBytes = 1 + 8 + 4;  // kLargeRowReference, length, checksum
+constexpr size_t kNumberBytes = 4;             // the piece's number at the end of its key
 // The most bytes that a row can have. It allows for two columns of 4 GiB, which is more than the server can
 // send in one statement.
 constexpr uint64_t kRowBytesMax = 8ull << 30;
@@ -35,9 +35,9 @@ Status decode(std::string_view stored, LargeRow *row) {
   return row->bytes > 0 && row->bytes <= kRowBytesMax ? Status::Ok() : damaged();
 }
 
-// The start consists of: prefix | ordinal 0 | the row's key without its prefix, so the ordinal and parts of
-// the primary key. No row's start is the beginning of another row's start, because no primary key begins with
-// another one.
+// The start consists of: prefix | ordinal 0 | the row's key without its prefix, which is the primary key's
+// ordinal and parts. No row's start is the beginning of another row's start, because no primary key is the
+// beginning of another one.
 std::string row_pieces_start(std::string_view primary_key) {
   std::string start(primary_key.substr(0, kKeyPrefixLength));
   start.push_back(static_cast<char>(kRowPiecesOrdinal >> 8));

@@ -4,7 +4,7 @@
 //
 // Reason: memory holds several copies of a value while it is written (in a write set, in a block of a table
 // file, in the compressed block). Pieces pass one by one, so only the pieces are held several times. Pieces
-// have no locks of their own: a transaction that has locked the row may read and write the row's pieces.
+// have no locks of their own: a transaction that has locked the row is allowed to read and write its pieces.
 //
 // Invariants
 //   ROW-4  A reference is never taken for a packed row. If the pieces are not exactly those for which the
@@ -22,25 +22,27 @@
 
 namespace atoll::codec {
 
-// A row with more bytes than this is stored in pieces.
+// A row whose variable columns have more bytes than this is stored in pieces.
 inline constexpr size_t kLargeRowBytes = 4 << 20;
 // Four pieces fit into a block of a write set's memory, which is 1 MiB.
 inline constexpr size_t kRowPieceBytes = 255 << 10;
-// Stands in the key of a piece in place of an index ordinal. The ordinals of indexes begin with 1.
+// The key of a piece has this number in place of an index ordinal. The ordinals of indexes begin with 1, so
+// no piece has the key of an index entry.
 inline constexpr uint16_t kRowPiecesOrdinal = 0;
 
 // The first byte of a reference to a large row. It differs from the first byte of a packed row, in which bit
 // 1 is never set (table FMT-R1).
 inline constexpr char kLargeRowReference = 2;
 
+// The content of a reference to a row in pieces.
 struct LargeRow {
   uint64_t bytes = 0;     // length of the packed row
-  uint32_t checksum = 0;  // of all bytes of the packed row
+  uint32_t checksum = 0;  // of all bytes of the packed row; RowJoiner::finish() compares it
 
   uint64_t piece_count() const { return (bytes + kRowPieceBytes - 1) / kRowPieceBytes; }
 };
 
-// Whether a stored value is a reference to a row in pieces.
+// True if a stored value is a reference to a row in pieces, false if it is a packed row.
 inline bool is_large_row(std::string_view stored) {
   return !stored.empty() && stored[0] == kLargeRowReference;
 }
@@ -72,13 +74,14 @@ class RowCutter {
     }
     return Status::Ok();
   }
+  // Calls write(piece) for the last piece, if bytes are left.
   template <typename Write>
   Status finish(const Write &write) {
     return piece_.empty() ? Status::Ok() : write(piece_);
   }
 
  private:
-  std::string piece_;
+  std::string piece_;  // the bytes that do not fill a piece yet
 };
 
 // Puts a row together from its pieces. `out` must outlive this object; after finish() it holds the packed
@@ -99,7 +102,7 @@ class RowJoiner {
   const LargeRow row_;
   const std::string start_;
   std::string *const out_;
-  uint64_t next_ = 0;
+  uint64_t next_ = 0;  // the number that the next piece must have
 };
 
 }  // namespace atoll::codec

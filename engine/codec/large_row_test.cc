@@ -1,4 +1,5 @@
-// Goal:   the pieces of a large row give the same row back, and wrong pieces are corruption (ROW-4).
+// Goal:   the pieces of a large row give the same row back. Pieces that are missing, too many or changed are
+//         corruption (ROW-4).
 // Method: rows with lengths around a multiple of the piece length, added in parts of several lengths. In
 //         other rows, each piece in turn is left out, cut, doubled or changed.
 #include "codec/large_row.h"

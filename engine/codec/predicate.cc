@@ -1,4 +1,4 @@
-// See predicate.h. Evaluation touches no heap.
+// See predicate.h. Evaluation allocates no heap memory, because it runs once per row.
 #include "codec/predicate.h"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ bool holds(CompareOp op, Order order) {
   return false;
 }
 
-// These functions turn a stored integer of 1 to 8 bytes into the number that is compared.
+// unsigned_from() and signed_from() turn a stored integer of 1 to 8 bytes into the number that is compared.
 uint64_t unsigned_from(std::string_view bytes) { return load_le_bytes(as_bytes(bytes), bytes.size()); }
 
 int64_t signed_from(std::string_view bytes) {
@@ -173,9 +173,9 @@ class IntegerRange final : public RowTest {
 
  private:
   size_t column_;
-  Integer begin_, end_;
-  bool outside_ = false;
-  Truth null_is_;
+  Integer begin_, end_;   // the range, both ends included
+  bool outside_ = false;  // true: the condition holds for the values outside of the range
+  Truth null_is_;         // the condition's value when the column is NULL
 };
 
 // The condition `column OP constant`, for a constant that is NULL or not an integer.
@@ -237,7 +237,8 @@ class InList final : public RowTest {
   }
 
  private:
-  // Returns false if the bytes have a wrong length.
+  // Sets *found to true if one of the constants equals the column's value `bytes`. Returns false if `bytes`
+  // have a wrong length for the constants' type.
   bool contains(std::string_view bytes, bool *found) const {
     if (sorted_.empty()) return true;
     if (as_ == CompareAs::kSignedInteger || as_ == CompareAs::kUnsignedInteger) {
@@ -263,11 +264,11 @@ class InList final : public RowTest {
 
   size_t column_;
   bool negated_;
-  bool has_null_ = false;
-  CompareAs as_ = CompareAs::kMemcmp;
-  std::vector<Operand> sorted_;
-  std::vector<int64_t> signed_;
-  std::vector<uint64_t> unsigned_;
+  bool has_null_ = false;              // true: one of the constants is NULL
+  CompareAs as_ = CompareAs::kMemcmp;  // of all constants
+  std::vector<Operand> sorted_;        // the constants that are not NULL, ascending
+  std::vector<int64_t> signed_;        // their numbers, if as_ is kSignedInteger
+  std::vector<uint64_t> unsigned_;     // their numbers, if as_ is kUnsignedInteger
 };
 
 class IsNull final : public RowTest {
@@ -286,7 +287,8 @@ class IsNull final : public RowTest {
   bool negated_;
 };
 
-// AND (decided by the first false) or OR (decided by the first true).
+// AND or OR of several conditions. `decisive`: the value of one condition that decides the whole, kFalse for
+// AND and kTrue for OR.
 class Junction final : public RowTest {
  public:
   Junction(std::vector<std::unique_ptr<Predicate>> children, Truth decisive)
@@ -329,8 +331,8 @@ class Negation final : public RowTest {
   std::unique_ptr<Predicate> child_;
 };
 
-// True when a binary search among the constants is possible: all are compared in the same way, and no NaN
-// breaks their total order.
+// True when a binary search among the constants is possible: all are compared in the same way, and none is
+// NaN. A NaN is not less than, equal to or greater than any number, so it has no place in a sorted list.
 bool searchable(const std::vector<Operand> &constants) {
   const Operand *first = nullptr;
   for (const Operand &c : constants) {

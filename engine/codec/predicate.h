@@ -1,7 +1,7 @@
-// Conditions evaluated on packed rows, without unpacking them. Pure; a Predicate is immutable and may
-// be used by many threads at once.
+// Conditions evaluated on packed rows, without unpacking them. Pure: no THD, no RocksDB. A Predicate is
+// immutable, so many threads can use it at once.
 //
-// A condition has one of three values: a row passes only if the result is kTrue.
+// A condition is true, false or unknown (when NULL is compared). A row passes only if it is true.
 #pragma once
 
 #include <memory>
@@ -25,30 +25,31 @@ enum class CompareOp : uint8_t {
   kNullSafeEqual
 };
 
-// How the column's packed bytes are to be compared with a constant.
+// How a column's packed bytes are compared with a constant. The handler chooses it by the column's type.
 enum class CompareAs : uint8_t { kSignedInteger, kUnsignedInteger, kFloat, kDouble, kMemcmp, kText };
 
-struct Operand {  // the constant that a column is compared with, in the form of the column's packed bytes
+struct Operand {  // the constant that a column is compared with; `as` tells which of the values is set
   CompareAs as = CompareAs::kMemcmp;
-  bool is_null = false;
-  int64_t signed_value = 0;
-  uint64_t unsigned_value = 0;
-  double double_value = 0;
+  bool is_null = false;                  // true: the constant is NULL, and no value is set
+  int64_t signed_value = 0;              // kSignedInteger
+  uint64_t unsigned_value = 0;           // kUnsignedInteger
+  double double_value = 0;               // kFloat, kDouble
   std::string bytes = {};                // kMemcmp (already in the column's packed form), kText
-  const Collation *collation = nullptr;  // kText
+  const Collation *collation = nullptr;  // kText; outlives the predicate
 };
 
 class Predicate {
  public:
   virtual ~Predicate() = default;
-  // Errors: kCorruption; kBug if the catalog lacks a default or the past form of the column, or if the
-  // constant does not fit the column's type.
+  // Sets *out to the condition's value for the row. Errors: kCorruption; kBug if the catalog lacks a default
+  // or the past form of the column, or if the constant does not fit the column's type.
   virtual Status evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const = 0;
   // As evaluate(), without building a Status: kOk, kCorruption or kBug. For scans.
   virtual Code try_evaluate(const RowCodec &codec, std::string_view packed_row, Truth *out) const noexcept {
     return evaluate(codec, packed_row, out).code();
   }
 
+  // Make a condition. `column`: the column's index in the RowCodec. `negated`: NOT IN, IS NOT NULL.
   static std::unique_ptr<Predicate> compare(size_t column, CompareOp op, Operand constant);
   static std::unique_ptr<Predicate> in_list(size_t column, std::vector<Operand> constants, bool negated);
   static std::unique_ptr<Predicate> is_null(size_t column, bool negated);

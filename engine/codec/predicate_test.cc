@@ -1,6 +1,7 @@
 // Goal:   a condition on a packed row has the truth value that SQL gives to it on the row's values.
-// Method: random conditions and rows from a printed seed. The expected truth is computed from the values with
-//         explicit three-valued tables. Also damaged rows.
+// Method: random conditions and rows from a printed seed. The test computes the expected truth from the
+//         values, with its own three-valued AND, OR and NOT. On damaged rows, a condition can end with
+//         kCorruption, but it must not read outside of the row.
 #include "codec/predicate.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// See row_codec.h; table FMT-R1 of docs/internals/formats.md.
+// See row_codec.h; table FMT-R1 of docs/internals/formats-rows.md.
 //
 // Invariants:
 //   ROW-1  pack() writes the same bytes for equal rows. A NULL column leaves no bytes of its old value.
@@ -54,8 +54,8 @@ RowSlot record_side(const Column &column) {
   return slot;
 }
 
-// Writes the value of a variable-length column into the record. False: the value does not fit into the
-// column.
+// Writes the value of a variable-length column into the record. Returns false if the value does not fit into
+// the column.
 bool store_variable(const RowSlot &slot, std::string_view bytes, uint8_t *record) {
   uint8_t *field = record + slot.record_offset;
   if (slot.action == SlotAction::kBlob) {

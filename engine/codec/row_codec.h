@@ -1,9 +1,9 @@
 // Converts rows to bytes and back. Pure: no THD, no RocksDB, no clock.
 //
 // A record is MariaDB's row in memory (TABLE::record). A packed row is the value stored under a row's key.
-// The layout of a packed row is table FMT-R1 of docs/internals/formats.md:
+// The layout of a packed row is table FMT-R1 of docs/internals/formats-rows.md:
 //
-//   header   1 byte   bit 0: var offsets are 4 bytes instead of 2; other bits 0
+//   header   1 byte   bit 0: each offset has 4 bytes instead of 2; other bits 0
 //   version  varint   schema version the row was written with
 //   nulls    ceil(nullable columns / 8) bytes
 //   fixed    every fixed column at a fixed offset (a NULL one is zero-filled)
@@ -24,7 +24,8 @@
 
 namespace atoll::codec {
 
-// How a record holds a column's bytes.
+// How a record holds a column's bytes. The handler derives it from the column's SQL type. It decides in which
+// section of a packed row the column is stored: kFixed in `fixed`, all others in `variable`.
 enum class ColumnKind : uint8_t {
   kFixed = 0,    // `length` bytes, copied as they are
   kVarchar = 1,  // length prefix of `length_bytes`, then data
@@ -38,9 +39,9 @@ struct Column {
   uint32_t record_offset = 0;  // bytes from the start of the record
   uint32_t length = 0;         // kFixed, kChar: bytes in the record; others: largest data length
   uint8_t length_bytes = 0;    // kVarchar: 1 or 2; kBlob: 1 to 4
-  uint8_t pad_byte = ' ';      // kChar
+  uint8_t pad_byte = ' ';      // kChar: the byte that fills a value up to `length`
   int32_t null_offset = -1;    // byte of the record that holds the null bit; -1: NOT NULL
-  uint8_t null_mask = 0;
+  uint8_t null_mask = 0;       // the null bit within that byte
   // The bytes that the record's field holds while the column is NULL. Empty: the field then holds an empty
   // value, which is zeros or padding. The server compares these bytes when it decides whether an UPDATE
   // changes a row.
@@ -48,18 +49,19 @@ struct Column {
 };
 
 // A column as it was in an earlier schema version: what is needed to find the column's bytes in an old row.
+// The fields are as in Column.
 struct PastColumn {
   uint32_t id = 0;
   ColumnKind kind = ColumnKind::kFixed;
   uint32_t length = 0;
-  bool nullable = false;
+  bool nullable = false;  // true: rows of that version have a null bit for the column
 };
 
 // A column's value in rows that are older than the column: the column's default at the moment when the column
 // was added. A later change of the default does not change this value.
 struct ColumnDefault {
-  uint32_t id = 0;
-  bool null = true;
+  uint32_t id = 0;         // of the column
+  bool null = true;        // true: the default is NULL
   std::string value = {};  // the bytes a packed row would hold; empty if null
   bool operator==(const ColumnDefault &) const = default;
 };
@@ -77,7 +79,8 @@ class RowCodec {
   RowCodec(uint32_t schema_version, std::vector<Column> columns,
            const std::vector<ColumnDefault> &defaults = {});
 
-  // Declares how rows of an earlier version are laid out.
+  // Tells the codec which columns rows of an earlier schema version have, in which order, so that it can read
+  // such rows.
   void add_past_version(uint32_t version, std::vector<PastColumn> columns);
 
   size_t column_count() const { return columns_.size(); }
@@ -89,9 +92,9 @@ class RowCodec {
   // Gives the bytes of pack() in several parts: first `head`, then each element of `variable`. The elements
   // point into the record and into the blobs that the record points to.
   void pack_in_parts(const uint8_t *record, std::string *head, std::vector<std::string_view> *variable) const;
-  // Whether a row of this table, of any schema version, may have more than `bytes` bytes in its columns.
+  // True if a row of this table, of any schema version, can have more than `bytes` bytes in its columns.
   bool may_exceed(size_t bytes) const;
-  // Whether the row's variable columns have more than `bytes` bytes.
+  // True if this row's variable columns have more than `bytes` bytes. A kChar counts with its full length.
   bool exceeds(const uint8_t *record, size_t bytes) const;
 
   // Writes the wanted columns (their indexes; nullptr = all) and their null bits into `record`. Blob columns
@@ -124,8 +127,8 @@ class RowCodec {
 
   std::vector<Column> columns_;
   std::vector<std::optional<ColumnDefault>> defaults_;  // one per column; no value: the column has no default
-  RowLayout current_;
-  std::vector<RowLayout> past_;  // by ascending version
+  RowLayout current_;                                   // of the current schema version
+  std::vector<RowLayout> past_;                         // of earlier schema versions, by ascending version
 };
 
 }  // namespace atoll::codec

@@ -1,7 +1,8 @@
 // Goal:   unpacking gives the same row that was packed, for all kinds of columns and for rows of older schema
 //         versions. The codec never reads outside the stored bytes, whatever they are.
-// Method: random tables and records from a printed seed (ATOLL_TEST_SEED repeats it), golden bytes, every
-//         truncation and random bit flips in memory of exactly the row's size.
+// Method: random tables and records from a printed seed (ATOLL_TEST_SEED repeats it). Expected bytes of one
+//         row. Every truncation and random bit flips of rows, in memory of exactly the row's size, so that
+//         the address sanitizer notices a read outside.
 #include "codec/row_codec.h"
 
 #include <gtest/gtest.h>
@@ -148,7 +149,9 @@ TEST(RowCodec, null_columns_leave_no_trace_of_old_values) {
                c = table.add(padded_char(9), true);
   const Column d = table.add(blob(2), true);
   const RowCodec codec = codec_for(table);
-  Record first(table, 0xFF), second(table, 0x00);  // the codec must not follow a NULL blob's pointer 0xFF..
+  // The fields of `first` are filled with 0xFF, also the pointer of the blob. The blob is NULL, so the codec
+  // must not read what the pointer points to.
+  Record first(table, 0xFF), second(table, 0x00);
   for (Record *record : {&first, &second})
     for (const Column &column : {a, b, c, d}) record->set_null_value(column);
   EXPECT_EQ(packed(codec, first), packed(codec, second));
@@ -176,7 +179,7 @@ TEST(RowCodec, null_columns_come_back_with_the_bytes_the_server_expects) {
             wanted.null_bytes);
 }
 
-// Writes a row with an older form of the table and reads it with the newer one.
+// Writes a row with an older schema version of the table and reads it with the newer one.
 TEST(RowCodec, rows_of_past_versions_get_defaults_for_what_they_lack) {
   Random random(seed_of_this_run());
   for (int round = 0; round < 1000; ++round) {

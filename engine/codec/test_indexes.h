@@ -141,7 +141,8 @@ inline int64_t signed_number(std::string_view bytes) {
   return number;
 }
 
-// The text that is compared: the indexed prefix, or the whole text with the spaces that fill a CHAR column.
+// The text that SQL compares for this part: the indexed prefix or else the whole text. For a CHAR column,
+// spaces fill it up.
 inline std::string compared_text(const KeyPart &part, std::string_view text) {
   std::string compared(text.substr(0, part.prefix_characters ? part.prefix_characters : text.npos));
   if (part.filled_with_spaces) compared.resize(part.characters_max, ' ');

@@ -42,6 +42,7 @@ inline uint64_t seed_of_this_run() {
   return seed;
 }
 
+// The properties of a ToyCollation.
 struct ToyOptions {
   size_t width = 1;  // bytes of one weight
   bool pad_space = true;
@@ -98,7 +99,7 @@ class ToyCollation final : public Collation {
     const uint32_t byte = static_cast<uint8_t>(c);
     if (options_.byte_order) return byte;
     const uint32_t upper = c >= 'a' && c <= 'z' ? byte - 32 : byte;
-    return options_.width == 1 ? upper : upper * 7 + 3;  // so that weights differ in high and in low bytes
+    return options_.width == 1 ? upper : upper * 7 + 3;  // weights then differ in their high and low bytes
   }
   static char case_of(char c) { return c >= 'a' && c <= 'z' ? 3 : 2; }
   bool ignorable(char c) const { return c == '\x01' && !options_.byte_order; }

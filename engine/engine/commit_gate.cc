@@ -21,8 +21,8 @@ constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
 
 }  // namespace
 
-// Returns an error for the user: what happened, how far the bucket is behind, and the last error of the
-// bucket.
+// Returns an error for the user: what happened, how far the bucket lags behind the local disk, and the last
+// error of the bucket.
 Status CommitGate::lag_message(const char *what_happened) const {
   atoll_store_stats stats{};
   atoll_store_get_stats(store_, &stats);
@@ -83,8 +83,8 @@ Status CommitGate::after_ddl() const {
   ATOLL_RETURN_IF_ERROR(rows_->sync_wal().with("syncing the log"));
   const uint64_t position = atoll_store_wal_position(store_);
   if (settings_->durability == ATOLL_DURABILITY_SYNC) {
-    // New column families and ingested files are recorded in the MANIFEST, not in the log. So this waits also
-    // for the root that has these records.
+    // New column families and ingested files are recorded in the MANIFEST, not in the log. So the log in the
+    // bucket is not enough, and this also waits for a root that has these records.
     return wait_in_slices(
         [&](uint32_t timeout_ms) { return atoll_store_wait_shipped(store_, position, timeout_ms); });
   }

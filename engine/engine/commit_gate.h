@@ -27,21 +27,23 @@ class CommitGate {
       : store_(store), rows_(rows), settings_(settings), warn_(std::move(warn)) {}
 
   // Called before a transaction is written to the log. When the upload backlog has no room for finished
-  // files, RocksDB may hold writers back, and KILL cannot end that wait. So the transaction waits here
-  // instead, where KILL ends the wait. `is_spilled`: the transaction waits whenever the backlog has no room;
-  // otherwise it waits only while RocksDB holds writers back. Errors: kInterrupted, the statement was killed.
+  // files, RocksDB can hold writers back, and KILL cannot end that wait. So the transaction waits here
+  // instead, where KILL ends the wait. `is_spilled`: true for a spilled transaction, which waits whenever the
+  // backlog has no room; others wait only while RocksDB holds writers back, too. Errors: kInterrupted, the
+  // statement was killed.
   Status before_commit(bool is_spilled) const;
   // Called after each commit with its position in the log. Blocks while the bucket lags more than
   // atoll_durability allows. Errors: kUnavailable (the commit is on local disk, but the bucket did not catch
   // up within atoll_lag_wait_timeout), kInterrupted (KILL while waiting), kFenced.
   Status after_commit(uint64_t wal_position) const;
-  // Notes the newest commit that is in the log. A root in the bucket says which commits were the newest when
-  // the root was made.
+  // Tells the store which commit is now the newest in the log. Each root in the bucket says which commit was
+  // the newest when the root was made.
   void note_commit(const lsm::CommitMark &mark) const;
-  // Called when a DDL statement is done. With sync, waits until the bucket has its changes (gate PUB-G8), but
-  // not longer than atoll_lag_wait_timeout. With async, waits as a commit does, and a bucket that does not
-  // catch up causes only a warning: the statement is done, and the commits after it wait. Errors: with sync,
-  // as after_commit(); otherwise only kFenced.
+  // Called when a DDL statement is done. With sync, waits until the bucket has the statement's log and a root
+  // with its new families and files, because a restore replays log after such a change only over such a root
+  // (gate PUB-G8). Waits not longer than atoll_lag_wait_timeout. With async, waits as a commit does, and a
+  // bucket that does not catch up causes only a warning: the statement is done, and the commits after it
+  // wait. Errors: with sync, as after_commit(); otherwise only kFenced.
   Status after_ddl() const;
   // Waits until the bucket has everything that is on local disk, whatever atoll_durability says. Errors: as
   // after_commit().

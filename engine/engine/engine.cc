@@ -24,7 +24,7 @@ constexpr uint32_t kCloseTimeoutMs = 4000;
 // system would kill the server for lack of memory.
 uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
 
-// Logs what the failure of a step of closing means for the data.
+// Called after a step of closing. If the step has failed, logs what this means for the data.
 void log_close(const Status &status, const char *step) {
   if (status.ok()) return;
   if (status.code() == Code::kFenced)

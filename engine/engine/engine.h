@@ -26,7 +26,7 @@ namespace atoll::engine {
 struct Options {
   const StartSettings *start = nullptr;
   const Settings *settings = nullptr;
-  const atoll_opener *opener = nullptr;  // remembers earlier tries to open; may be null
+  const atoll_opener *opener = nullptr;  // what earlier tries to open found out; null: nothing is remembered
   std::string server_id;                 // shows other servers which process owns the bucket
   // Reads the settings of the connection `user`. nullptr: every connection has the default settings.
   StatementSettings (*statement_settings)(void *user) = nullptr;
@@ -51,7 +51,7 @@ class Engine {
   txn::Manager *transactions() const { return transactions_.get(); }
   catalog::Catalog *catalog() const { return catalog_.get(); }
   Mounts *mounts() const { return mounts_.get(); }
-  // For plugin/, which shows statistics of the bucket and changes its settings.
+  // The code in plugin/ needs the store, to show its statistics and to change its settings.
   atoll_store *store() const { return store_; }
   const CommitGate &gate() const { return *gate_; }
 
@@ -60,7 +60,7 @@ class Engine {
   // (handler::Session::settings()).
   StatementSettings statement_settings(void *user) const;
 
-  // Whether this server may change tables. Costs two atomic loads when it may. Errors: kReadOnly
+  // kOk: this server is allowed to change tables. This costs two atomic loads. Errors: kReadOnly
   // (atoll_read_only is set), kFenced (another server owns the bucket now).
   Status may_write() const;
   // Whether open() rebuilt the local files from the bucket.
@@ -68,7 +68,8 @@ class Engine {
   // Called when the server's recovery has committed a prepared transaction. With atoll_durability=async, new
   // commits then wait until the bucket has the log up to here (atoll_store_note_recovered()).
   void note_recovered() const { atoll_store_note_recovered(store_); }
-  // Called before the engine is closed. From now on no thread waits for room in the upload backlog.
+  // Called before the engine is closed. From now on no thread waits for room in the upload backlog, because
+  // such a wait would delay the close.
   void stop_waiting() const { atoll_store_stop_waiting(store_); }
 
   // The size of the part cache in bytes: Settings::cache_bytes, or half of the disk if that is less. In the

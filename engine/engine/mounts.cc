@@ -57,8 +57,8 @@ void Mounts::forget_leftovers() {
   fs::remove_all(directory_, ignored);
 }
 
-// Statements may still read a mount that was removed while a new mount of the same name is opened. So each
-// mount has a numbered directory of its own.
+// While a new mount is opened, statements possibly still read a removed mount of the same name. So each mount
+// has a directory of its own, whose name is a number.
 Status Mounts::open(const std::string &source, const std::string &schema, const std::string &when,
                     std::shared_ptr<const Mount> *out) {
   if (find(schema)) return Status(Code::kDuplicate, "there is such a mount");
@@ -99,7 +99,7 @@ bool Mounts::remove(std::string_view schema) {
   }
   std::error_code ignored;
   gone.reset();
-  fs::remove(directory_ + "/" + std::string(schema), ignored);  // fails while a statement reads it
+  fs::remove(directory_ + "/" + std::string(schema), ignored);  // fails while a statement still reads it
   return true;
 }
 

@@ -21,8 +21,8 @@
 
 namespace atoll::engine {
 
-// A file that marks the directory of a mounted schema in the data directory. Only a directory with this file
-// is removed with the mount.
+// The name of a file that marks the directory of a mounted schema in the data directory. Only a directory
+// with this file is removed when the mount ends, so that the directory of another schema is never removed.
 constexpr char kMountMarker[] = "atoll.mount";
 
 // A mounted schema. It never changes. Names are file names, as in the catalog. Threads: any.
@@ -50,11 +50,12 @@ class Mount {
 // Threads: any.
 class Mounts {
  public:
-  // `database` must live longer than this object. `directory`: for the files of mounts.
+  // `database` must live longer than this object. `directory`: the local directory that gets the files of all
+  // mounts (<base>/past).
   Mounts(lsm::Database *database, std::string directory);
 
-  // The names of schemas that an earlier process had mounted. Their directories in the data directory may
-  // still exist.
+  // Returns the names of schemas that an earlier process had mounted. Their directories in the data directory
+  // possibly still exist.
   std::vector<std::string> leftovers() const;
   void forget_leftovers();
 
@@ -67,8 +68,8 @@ class Mounts {
   void add(const std::string &schema, std::shared_ptr<const Mount> mount);
   // nullptr: there is no such mount. Costs an atomic load while nothing is mounted.
   std::shared_ptr<const Mount> find(std::string_view schema) const;
-  // Removes the mount `schema`. False: there was none. Statements that have its tables open can still read
-  // them.
+  // Removes the mount `schema`. Returns false when there was no such mount. Statements that have its tables
+  // open can still read them.
   bool remove(std::string_view schema);
 
  private:

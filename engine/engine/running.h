@@ -16,7 +16,8 @@ Engine *running();
 // the status that hold_back() got.
 Status ready();
 // From now until let_in(), ready() and may_write() fail with `why` on all threads that have no Preparation.
-// For work that must end before any other thread may read a row.
+// Used for work at the start that must be finished before any other thread reads a row, for example masking
+// rows of a clone.
 void hold_back(const Status &why);
 void let_in();
 
@@ -33,7 +34,7 @@ class Preparation {
 // it may.
 Status may_write();
 
-// `engine` stays valid until the next call of set_not_running().
+// From now on running() returns `engine`. The caller keeps it valid until it has called set_not_running().
 void set_running(Engine *engine);
 // From now on ready() fails, with the message of `why`.
 void set_not_running(const Status &why);

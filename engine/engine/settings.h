@@ -15,7 +15,7 @@ struct StartSettings {
   std::string url, endpoint, region, access_key, secret_key, session_token;
   std::string ca_file, addressing, sse, sse_kms_key_id;
   std::string base_dir;          // <datadir>/#atoll: everything Atoll keeps on local disk
-  bool is_local_bucket = false;  // file://
+  bool is_local_bucket = false;  // the bucket is a directory (file://), not an S3 service
   bool take_over = false;
   std::string mask_file;  // file of SQL statements that run in a clone before any user can open its tables
 
@@ -26,7 +26,7 @@ struct StartSettings {
 
 // Settings that may change while the engine runs. They have the types of the server's system variables, and
 // SET GLOBAL writes into this object. Threads: any thread reads without a lock. Each value is independent of
-// the others, and a reader may see the old value for a moment.
+// the others, and a reader possibly sees the old value for a moment.
 struct Settings {
   unsigned long durability = ATOLL_DURABILITY_LOCAL;
   unsigned int lag_ms_max = 2000;
@@ -47,18 +47,19 @@ struct Settings {
   unsigned int compression_level = 0;  // 0: the algorithm's default
   char is_read_only = 0;
 
-  // Whether a commit syncs the local log.
+  // Whether each commit syncs the local log, so that commits survive a crash of the machine.
   bool flush_at_commit() const { return flush_log_at_trx_commit == 1; }
   // The compression of tables that are created without the COMPRESSION option.
   lsm::Compression default_compression() const;
-  // The bytes of memory that one ALTER, CREATE ... SELECT or index build may use for sorting. Follows
-  // transaction_memory_bytes, within limits.
+  // The most bytes of memory that one ALTER, CREATE ... SELECT or index build uses for sorting:
+  // transaction_memory_bytes, or 1/32 of the process's memory if that is less, but at least 16 MiB and at
+  // most 128 MiB.
   uint64_t sort_memory_bytes() const;
 };
 
 // Settings that a connection may change for its own statements.
 struct StatementSettings {
-  unsigned long lock_wait_timeout_s = 50;  // 0: do not wait
+  unsigned long lock_wait_timeout_s = 50;  // 0: a lock that is not free is an error at once
   bool snapshot_isolation = false;
   bool ignores_foreign_keys = false;
   unsigned int scan_threads = 1;

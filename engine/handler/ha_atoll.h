@@ -157,7 +157,7 @@ class ha_atoll : public handler {
   atoll::table::ReadMode *mode() { return reader_.table().mutable_mode(); }
   void choose_layout();
 
-  // reading
+  // functions for reading
   void choose_columns();
   void choose_entries();
   size_t rows_wanted(bool is_exact) const;
@@ -173,7 +173,7 @@ class ha_atoll : public handler {
   int next_row_of_ranges(range_id_t *range);
   int read_current_range(range_id_t *range);
 
-  // writing
+  // functions for writing
   Status write_apart(const std::function<Status()> &write);
   Status write_new_row(const uchar *record);
   Status update_existing_row(const uchar *old_record, const uchar *new_record);
@@ -190,7 +190,7 @@ class ha_atoll : public handler {
   int end_copy();
   void show_copy_duplicate(atoll::table::BulkCopy *bulk);
 
-  // definitions
+  // functions for definitions and statistics
   Status load_layout(const char *name);
   void find_share();
   void load_statistics();
@@ -199,24 +199,27 @@ class ha_atoll : public handler {
 
   atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
   std::shared_ptr<const Layout> layout_;
-  std::shared_ptr<const Layout> newest_layout_;  // the present layout, while layout_ is its former()
+  // The table's present layout while the statement reads by an older one, layout_ = newest_layout_->former();
+  // else nullptr.
+  std::shared_ptr<const Layout> newest_layout_;
   atoll::handler::Session *session_ = nullptr;
 
-  // reading
+  // the state of reading
   atoll::handler::ServerView view_{this};
   atoll::table::RowCursor reader_{layout_, &view_, &view_};
   atoll::handler::SearchKeys keys_{this, layout_};
   atoll::handler::MultiRange multi_range_{this, layout_, &reader_, &keys_};
   std::unique_ptr<atoll::table::ParallelScan> parallel_;
-  bool indexes_virtual_text_ = false;  // is a virtual TEXT or BLOB column part of an index?
+  // Whether a virtual TEXT or BLOB column is part of an index.
+  bool indexes_virtual_text_ = false;
 
-  // writing
+  // the state of writing
   atoll::table::RowWriter writer_{reader_.table(), &reader_.locks(), &view_};
   std::unique_ptr<atoll::txn::Transaction> apart_;           // set while the row of a sequence is written
   std::shared_ptr<atoll::table::OnlineBuild> online_build_;  // the build to which this statement logs changes
   std::unique_ptr<atoll::table::BulkCopy> bulk_;
   std::string duplicate_row_;  // after a duplicate in bulk_, holds record[0]'s BLOBs
 
-  Status last_error_;    // for get_error_message
-  int shown_error_ = 0;  // see show_read_error
+  Status last_error_;    // what fail() has reported last, for get_error_message()
+  int shown_error_ = 0;  // the error that show_read_error() has reported; 0: none
 };

@@ -78,7 +78,8 @@ ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcep
 
 // Costs for the optimizer, in the units of the server's cost model (one disk access = 1). Reading the table
 // in key order is sequential. Reading a row by its key reads a block, which is expensive if the table is not
-// in memory.
+// in memory. Lookups by a secondary index beyond a twentieth of the table's rows (or beyond kManyLookupsMin,
+// if that is more) cost kManyLookupsFactor more each (read_time() says why).
 constexpr double kManyLookupsFactor = 3;
 constexpr ha_rows kManyLookupsMin = 1000;
 

@@ -17,7 +17,7 @@ Share::~Share() {
   if (running == nullptr || !running->catalog() || layout->family()->side() != lsm::Side::kMain) return;
   guarded([&] { running->catalog()->raise_auto_increment(layout->def().id, next_auto_increment); },
           is_logged);
-  guarded_or_nothing([&] { keep_rows(*layout, rows); });  // only an estimate, so it may fail
+  guarded_or_nothing([&] { keep_rows(*layout, rows); });  // only an estimate: a failure does no harm
 }
 
 Status Share::take_hidden_id(const Layout &layout, uint64_t *id) {

@@ -57,11 +57,12 @@ class Share final : public Handler_share {
   table::EstimateCache estimates;
 
   // The number of rows when records_per_key was sampled.
-  std::atomic<int64_t> sampled_rows{-1};  // -1: never
-  // Grows with each set_sample().
+  std::atomic<int64_t> sampled_rows{-1};  // -1: never sampled
+  // Grows with each set_sample(), so that a handler notices that its own copy of the statistics is outdated.
   std::atomic<uint32_t> statistics_version{0};
 
-  // TableStatistics::records_per_key; empty: unknown.
+  // From the sample: how many rows on average have the same value in an index
+  // (TableStatistics::records_per_key); empty: unknown.
   std::vector<std::vector<uint64_t>> records_per_key() const {
     MutexLock guard(mutex_);
     return records_per_key_;

@@ -7,8 +7,8 @@
 namespace atoll::lsm {
 namespace {
 
-// The upper half of a mark's first byte is the version of the format. The lower half has flags: which parts
-// follow, and whether recovery made the commit.
+// The upper half of a mark's first byte is the version of the format. The lower half consists of flags:
+// whether a GTID and a binary log position follow, and whether recovery made the commit.
 constexpr uint8_t kVersion = 0x10;
 constexpr uint8_t kHasGtid = 1, kHasBinlog = 2, kIsRecovered = 4;
 constexpr size_t kTimeBytes = 7;  // enough until the year 4253

@@ -1,5 +1,5 @@
-// Goal:   a mark has the bytes that the reader (crates/objstore/src/protocol/wal/marks.rs) expects. It stands
-//         in the log behind the changes of its commit, and does not count as a change.
+// Goal:   a mark has the bytes that the reader (crates/objstore/src/protocol/wal/marks.rs) expects. In a
+//         batch it follows the changes of its commit, and RocksDB does not count it as a change.
 // Method: expected bytes written by hand; a handler that lists the changes and marks of a batch.
 #include "lsm/commit_mark.h"
 

@@ -35,13 +35,14 @@ Status wipe_directory(const std::string &path) {
   return error ? directory_error(path, error) : Status::Ok();
 }
 
-// When one family's memtable is full, the other families are flushed with it if together they hold at most a
-// memtable's size divided by this number.
+// When one family's memtable is full, the other families are flushed with it if their memtables together have
+// at most the size of one full memtable divided by this number.
 constexpr uint64_t kCompanionsPart = 4;
 
-// Takes the steps of TransactionDB::Open one by one. That function gives each family a history of flushed
-// memtables, for conflict checks that Atoll does not use. No setting turns the history off: even with the
-// smallest one, a family that is not written any more keeps its last memtable until the database is closed.
+// Does the same as TransactionDB::Open, step by step, and sets the size of the history to 0 in between.
+// TransactionDB::Open makes RocksDB keep a history of flushed memtables for each family, for conflict checks
+// that Atoll does not use. No option of that function turns the history off: even with the smallest history,
+// a family that is not written any more keeps its last memtable until the database is closed.
 rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &directory,
                              std::vector<rocksdb::ColumnFamilyDescriptor> families,
                              std::vector<rocksdb::ColumnFamilyHandle *> *handles,
@@ -61,8 +62,8 @@ rocksdb::Status open_rocksdb(rocksdb::DBOptions options, const std::string &dire
 // key; release_replayed_wals() deletes it to have a change that can be flushed.
 constexpr std::string_view kReplayedKey = "replayed";
 
-// Flushes the family. If the family has been dropped in the meantime, nothing need be flushed: that is
-// success.
+// Flushes the family. `wait` false: only starts the flush. If the family has been dropped in the meantime,
+// nothing need be flushed, so the result is kOk.
 Status flush_unless_dropped(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle, bool wait) {
   rocksdb::FlushOptions options;
   options.allow_write_stall = true;
@@ -180,8 +181,8 @@ Status DatabaseImpl::open_fixed_families() {
 }
 
 // RocksDB was opened with the smallest limit, so that it read the metadata of at most two tables during open.
-// From now on it may keep more tables open: a quarter of the process's limit of file descriptors, 64 to
-// 20,000.
+// From now on it is allowed to keep more tables open: a quarter of the process's limit of file descriptors,
+// but at least 64 and at most 20,000.
 void DatabaseImpl::raise_open_files_limit() {
   rlimit limit{};
   uint64_t files = 256;
@@ -236,7 +237,7 @@ void DatabaseImpl::close() {
   main_.reset();
 }
 
-// ---- families ------------------------------------------------------------------------------------
+// ---- creating, finding and dropping families -----------------------------------------------------
 
 Status DatabaseImpl::create_family(const Compression &compression, Family **out) {
   return families_->create(compression, out);
@@ -252,7 +253,7 @@ void DatabaseImpl::reconcile_families(const std::function<bool(uint32_t id)> &is
   families_->reconcile(is_known);
 }
 
-// ---- ranges --------------------------------------------------------------------------------------
+// ---- deleting ranges, loading rows ---------------------------------------------------------------
 
 uint64_t DatabaseImpl::oldest_snapshot() {
   uint64_t count = 0, oldest = 0;
@@ -314,7 +315,8 @@ rocksdb::Options DatabaseImpl::run_file_options() {
 std::string DatabaseImpl::spill_directory() { return options_.local_dir + "/spill"; }
 
 // The log is synced first, so that a power failure cannot lose commits that came before this ingestion. The
-// gate keeps other threads from writing to the log between the two notes for the store.
+// gate keeps other threads from writing to the log between the calls of atoll_store_note_drop() and
+// atoll_store_note_ddl(), which both refer to the end of the log.
 Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
   const ExclusiveLock gate(commit_gate_);
   ATOLL_RETURN_IF_ERROR(sync_wal());
@@ -324,7 +326,7 @@ Status DatabaseImpl::commit_ingestion(Ingestion *ingestion) {
   return Status::Ok();
 }
 
-// ---- maintenance ---------------------------------------------------------------------------------
+// ---- flushing, compacting, reporting -------------------------------------------------------------
 
 Status DatabaseImpl::flush(Family *family) {
   if (family == nullptr) return flush_all();

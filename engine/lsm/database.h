@@ -21,15 +21,16 @@
 namespace atoll::lsm {
 
 struct DatabaseOptions {
-  std::string local_dir;           // directory of the main database
-  std::string temp_dir;            // directory of the temp database
-  atoll_store *store = nullptr;    // nullptr: no bucket (tests)
-  uint64_t block_cache_bytes = 0;  // 0: the smallest size that works
-  uint64_t memtable_bytes = 0;     // of all families together (WriteBufferManager); 0: from block_cache_bytes
-  uint64_t wal_bytes_max = 0;      // RocksDB's max_total_wal_size; 0: twice the budget for memtables
-  Compression default_compression;
-  int background_threads = 0;               // 0: one for each core
+  std::string local_dir;            // directory of the main database
+  std::string temp_dir;             // directory of the temp database
+  atoll_store *store = nullptr;     // nullptr: no bucket (tests)
+  uint64_t block_cache_bytes = 0;   // 0: the smallest size that works
+  uint64_t memtable_bytes = 0;      // of all memtables (WriteBufferManager); 0: from block_cache_bytes
+  uint64_t wal_bytes_max = 0;       // RocksDB's max_total_wal_size; 0: twice the budget for memtables
+  Compression default_compression;  // of the shared family and of the pooled families (families.h)
+  int background_threads = 0;       // 0: one for each core
   uint64_t bulk_sort_bytes = 128ull << 20;  // memory in which one statement's bulk loads sort rows
+  // Writes a message to the server's error log. `level`: ATOLL_LOG_*. Null: no messages.
   std::function<void(int level, const std::string &)> log;
 };
 
@@ -42,9 +43,10 @@ class Database : public Rows, public Families, public Loads, public RunFiles, pu
   // Opens both databases, or creates them. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.
   static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
 
-  // Opens the past state that `when` names: a snapshot or a moment. Its files come into `directory`, which
-  // must not exist. `schema`: a name that lists of mounts show to people. Changes that are only on the local
-  // disk must have been published before. Errors, requests: those of atoll_store_mount(), and kCorruption.
+  // Opens the past state that `when` names: a snapshot or a moment. Its local files come into `directory`,
+  // which must not exist. `schema`: a name that lists of mounts show to people. The state is read from the
+  // bucket, so the caller must have published changes that were only on the local disk. Errors, requests:
+  // those of atoll_store_mount(), and kCorruption.
   virtual Status open_past(const std::string &when, const std::string &schema, const std::string &directory,
                            std::unique_ptr<PastDatabase> *out) = 0;
 

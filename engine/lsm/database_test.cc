@@ -117,7 +117,8 @@ TEST(DatabaseTest, reads_succeed_with_every_local_table_gone) {
   EXPECT_EQ(database.count(database->find_family(id)), 5000);
 }
 
-// Gate PUB-G1: before MANIFEST bytes are reported durable, the store has every table file that they may name.
+// Gate PUB-G1: a root is published only when the table files that its MANIFEST names are uploaded. For that,
+// the store must get every table file before the MANIFEST bytes that name it are reported durable.
 TEST(DatabaseTest, tables_reach_the_store_before_the_manifest_that_names_them) {
   TestDatabase database(true);
   ASSERT_ATOLL_OK(database.open());
@@ -206,7 +207,8 @@ TEST(DatabaseTest, a_flushed_memtable_leaves_memory) {
     EXPECT_TRUE(TestDatabase::wait_for([&] { return memtable_bytes() < 2 << 20; }));
   };
   write_and_flush();
-  ASSERT_ATOLL_OK(database.reopen());  // so far a new family was tested; now one that open() finds
+  // So far the family was new. In a family that open() finds, RocksDB must not keep the memtable either.
+  ASSERT_ATOLL_OK(database.reopen());
   write_and_flush();
 }
 

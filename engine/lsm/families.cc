@@ -10,9 +10,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kBatchFamilies = 16;
-constexpr size_t kPoolLow = 6;  // with fewer, it is refilled: several CREATEs in a row find a ready family
-constexpr auto kRetryInterval = std::chrono::seconds(5);
+constexpr size_t kBatchFamilies = 16;  // families that one call of RocksDB creates for the pool
+// When the pool has fewer families than this, it is refilled, so that several CREATE TABLE in a row find a
+// family that is ready.
+constexpr size_t kPoolLow = 6;
+constexpr auto kRetryInterval = std::chrono::seconds(5);  // after a drop or a refill that has failed
 
 }  // namespace
 
@@ -93,7 +95,7 @@ void FamilyRegistry::note_ddl() {
   if (settings_.store != nullptr) atoll_store_note_ddl(settings_.store);
 }
 
-// ---- create --------------------------------------------------------------------------------------
+// ---- creating and finding families ---------------------------------------------------------------
 
 FamilyImpl *FamilyRegistry::take_pooled(const Compression &compression) {
   MutexLock lock(mutex_);
@@ -154,7 +156,9 @@ Status FamilyRegistry::import(const Compression &compression, const rocksdb::Exp
     name = format_family_name({next_sequence_++, compression});
   }
   rocksdb::ImportColumnFamilyOptions options;
-  options.move_files = true;  // makes links; the paths it then removes are no real files (shared_directory())
+  // RocksDB then links the files instead of copying them. Afterwards it removes the paths that it was given.
+  // They lie in shared_directory(), so no real file is removed.
+  options.move_files = true;
   rocksdb::ColumnFamilyHandle *handle = nullptr;
   const cloudfs::OptionsFilesAllowed allowed;
   const rocksdb::Status status =
@@ -187,7 +191,7 @@ size_t FamilyRegistry::pooled() {
   return pool_.size();
 }
 
-// ---- drop ----------------------------------------------------------------------------------------
+// ---- dropping families ---------------------------------------------------------------------------
 
 void FamilyRegistry::drop(uint32_t id) {
   MutexLock lock(mutex_);
@@ -234,7 +238,7 @@ void FamilyRegistry::reconcile(const std::function<bool(uint32_t id)> &is_known)
   task_.ask();
 }
 
-// ---- background ----------------------------------------------------------------------------------
+// ---- the background task -------------------------------------------------------------------------
 
 void FamilyRegistry::work() {
   drop_queued();
@@ -255,9 +259,9 @@ void FamilyRegistry::drop_queued() {
   }
 }
 
-// RocksDB may return an error although it dropped the family, because it could not write an OPTIONS file
-// (FAMILY-3). So a failed drop is tried a second time: if the family is gone already, RocksDB refuses the
-// second attempt as an invalid argument.
+// RocksDB returns an error even when it has dropped the family, because cloudfs refuses the OPTIONS file that
+// RocksDB then writes (FAMILY-3). So this function tries a failed drop a second time: if the family is gone
+// already, RocksDB refuses the second attempt as an invalid argument.
 bool FamilyRegistry::drop_now(FamilyImpl *family) {
   if (settings_.store != nullptr) atoll_store_note_drop(settings_.store);
   rocksdb::Status status = db_->DropColumnFamily(family->handle());

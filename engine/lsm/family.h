@@ -21,8 +21,8 @@ struct Compression {
   bool operator==(const Compression &) const = default;
 };
 
-// Which database a family belongs to: main, temp, or a past state of main, which does not change and which
-// nothing writes to (kPast, past_database.h).
+// Which database a family belongs to. kMain: the main database. kTemp: the database of TEMPORARY tables.
+// kPast: a past state of main (past_database.h), to which nobody writes.
 enum class Side : uint8_t { kMain, kTemp, kPast };
 
 // A column family. A pointer to it stays valid until the database is closed, even after the family is
@@ -62,7 +62,7 @@ class Family {
 };
 
 // What DDL needs: makes and drops the families of tables, and removes and copies key ranges in them.
-// Threads: any. After kUnavailable and kNoSpace the statement may be tried again; after kFenced this server
+// Threads: any. After kUnavailable and kNoSpace a repeated statement can succeed; after kFenced this server
 // cannot write any more.
 class Families {
  public:
@@ -77,17 +77,18 @@ class Families {
   // are uploaded. Errors: those of create_family(), and kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
   // Writes a copy of each entry in [begin, end). In the key of the copy, `start` replaces the first
-  // start.size() bytes. The log is not synced. Calls `is_cancelled` now and then. Errors: kInterrupted, and
-  // those of a write; after an error, some copies may have been written.
+  // start.size() bytes. The log is not synced. Calls `is_cancelled` now and then; true ends the work with
+  // kInterrupted. Errors: kInterrupted, and those of a write. After an error, some copies possibly exist.
   virtual Status copy_entries(Family *family, std::string_view begin, std::string_view end,
                               std::string_view start, const std::function<bool()> &is_cancelled) = 0;
-  // Whether all memtables still get filters after a restart if one more family is made
-  // (filtered_families_max()).
+  // False: with one more family there would be so many that, after a restart, the memtables of all families
+  // but the shared one have no filters (filtered_families_max()).
   virtual bool has_room_for_family() = 0;
   // Drops the family in the background. Requires: no table in the catalog uses it any more.
   virtual void drop_family(uint32_t id) = 0;
-  // Drops the families in which the catalog has no table; empty ones may return to the pool instead. Such
-  // families exist after a crash between the creation of a family and the creation of its table.
+  // Called once after open: drops the families in which the catalog has no table (`is_known` returns false).
+  // Such families exist after a crash between the creation of a family and the creation of its table. Empty
+  // ones with the default compression are not dropped, but are given to later tables.
   virtual void reconcile_families(const std::function<bool(uint32_t id)> &is_known) = 0;
 
   // Deletes [begin, end) by one range tombstone; its disk space is freed in the background. Requires for the

@@ -1,6 +1,6 @@
 // Translates a RocksDB status into the Code that tells the caller how to react. kUnavailable is the safe code
 // for an I/O failure of an unknown kind: it says that the statement fails, that nothing is damaged, and that
-// a retry may succeed.
+// a retry possibly succeeds.
 #include "lsm/family.h"
 
 namespace atoll::lsm {

@@ -7,6 +7,7 @@
 namespace atoll::lsm {
 namespace {
 
+// Passes messages on to `target`, except for headers: RocksDB logs the dumps of options as headers.
 class WithoutHeaders final : public rocksdb::Logger {
  public:
   explicit WithoutHeaders(std::shared_ptr<rocksdb::Logger> target)

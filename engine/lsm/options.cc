@@ -59,6 +59,7 @@ constexpr double kDeletionRatio = 0.5;
 // a hundred searches for keys that the memtable lacks, three then still walk its skip list. The shared
 // family's entries are smaller, so its filters get more.
 constexpr double kMemtableFilterPart = 0.005, kSharedMemtableFilterPart = 0.02;
+// The filters of all memtables together get at most the memtables' budget divided by this number.
 constexpr uint64_t kFiltersPartOfBudget = 8;
 
 // Gives memtables filters, so that a search by key does not walk the skip list of a memtable that lacks the
@@ -78,9 +79,9 @@ bool parse_number(std::string_view text, uint64_t *number) {
 }
 
 // Why blocks have 16 KiB. Measured without filters, with 800,000 rows of a key of 14 bytes and a value of 42.
-// Of the value, 33 bytes are random letters and digits, which need at least 24.6 bytes. The three columns of
-// numbers: two streams with differences (head_differences.h), two streams without (split_block.h), one
-// stream.
+// Of the value, 33 bytes are random letters and digits, which need at least 24.6 bytes. The three numbers
+// after each setting are the bytes of a row in the three forms that a block can have: split into two streams
+// with differences (head_differences.h), split without differences (split_block.h), not split.
 //
 //   zstd 3, blocks of 16 KiB   25.2  27.9  31.8 bytes a row    zstd 1, 32 KiB   24.9  27.2  31.2
 //                     32 KiB   24.9  27.2  30.6                zstd 6, 32 KiB   24.9  27.0  30.5
@@ -135,7 +136,7 @@ rocksdb::DBOptions base_options(const SharedParts &parts) {
 
 }  // namespace
 
-// ---- Names ---------------------------------------------------------------------------------------
+// ---- Names of families ---------------------------------------------------------------------------
 
 std::string format_family_name(const FamilyName &name) {
   std::string_view algorithm = "none";
@@ -166,7 +167,7 @@ std::optional<FamilyName> parse_family_name(std::string_view name) {
   return std::nullopt;
 }
 
-// ---- Shared --------------------------------------------------------------------------------------
+// ---- Caches and budgets --------------------------------------------------------------------------
 
 uint64_t block_cache_capacity(uint64_t requested_bytes) {
   // In a smaller cache, index blocks keep evicting each other, and the database becomes unusable.
@@ -199,7 +200,7 @@ SharedParts make_shared_parts(const DatabaseOptions &options) {
   return parts;
 }
 
-// ---- Databases -----------------------------------------------------------------------------------
+// ---- Options of databases ------------------------------------------------------------------------
 
 uint64_t filtered_families_max(const SharedParts &parts) {
   const double filter_bytes = static_cast<double>(parts.memtable_bytes) * kMemtableFilterPart;
@@ -210,9 +211,9 @@ uint64_t filtered_families_max(const SharedParts &parts) {
 rocksdb::DBOptions main_database_options(const DatabaseOptions & /*options*/, const SharedParts &parts) {
   rocksdb::DBOptions options = base_options(parts);
   // A crash leaves the newest WAL with a torn end, and recovery ends there. Recovery also drops everything
-  // behind a hole in the WALs, so that the recovered changes are a prefix of the history. RocksDB syncs
-  // closed WALs before the flush that follows. So a hole in an older WAL is damage; RocksDB reports it as an
-  // error if the table files of a family are already ahead of the hole.
+  // after a hole in the WALs, so that the recovered changes are a prefix of the history. RocksDB syncs closed
+  // WALs before the flush that follows. So a hole in an older WAL is damage; RocksDB reports it as an error
+  // if the table files of a family already contain changes from after the hole.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
   options.recycle_log_file_num = 0;  // WAL files that are being uploaded must not be overwritten
   options.avoid_flush_during_shutdown = false;
@@ -250,21 +251,21 @@ rocksdb::TransactionDBOptions transaction_options() {
   rocksdb::TransactionDBOptions options;
   options.write_policy = rocksdb::TxnDBWritePolicy::WRITE_COMMITTED;
   options.skip_concurrency_control = true;  // locks are Atoll's own (engine/txn)
-  options.num_stripes = 1;                  // of the lock table of each family, which Atoll does not use
+  options.num_stripes = 1;                  // smallest size of RocksDB's own lock tables, which are not used
   options.transaction_lock_timeout = 0;
   options.default_lock_timeout = 0;
   return options;
 }
 
-// ---- Families ------------------------------------------------------------------------------------
+// ---- Options of families -------------------------------------------------------------------------
 
 rocksdb::ColumnFamilyOptions family_options(const Compression &compression, const SharedParts &parts) {
   rocksdb::ColumnFamilyOptions options;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_options(parts)));
   options.write_buffer_size = parts.memtable_bytes;
   options.max_write_buffer_number = 4;
-  // Small, because each family with a row in memory has at least one arena block, and there may be 5,000
-  // families.
+  // Small, because each family with a row in memory has at least one arena block, and a database can have
+  // 5,000 families.
   options.arena_block_size = 128 * 1024;
   options.level_compaction_dynamic_level_bytes = true;
   options.target_file_size_base = kTableFileBytes;

@@ -33,29 +33,31 @@ constexpr uint64_t kBulkFileBytes = 32ull << 20;
 
 // ---- Names of families -----------------------------------------------------------------------------
 struct FamilyName {
-  uint64_t sequence = 0;  // never reused, so that no name of a family is ever reused
+  uint64_t sequence = 0;  // each family gets a new number, so that no name is ever used twice
   Compression compression;
 };
 
 std::string format_family_name(const FamilyName &name);
+// Returns nullopt if `name` is not the name of a table's own family.
 std::optional<FamilyName> parse_family_name(std::string_view name);
 
 // ---- What all families share -------------------------------------------------------------------------
 struct SharedParts {
   std::shared_ptr<rocksdb::Cache> block_cache;
-  std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;
+  std::shared_ptr<rocksdb::WriteBufferManager> write_buffers;  // counts the memory of all memtables
   std::shared_ptr<rocksdb::Statistics> statistics;
-  std::shared_ptr<const rocksdb::FilterPolicy> filter;
-  std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> deletions;  // marks files full of deletions
-  uint64_t memtable_bytes = 0;                                          // size of one memtable
-  uint64_t wal_bytes_max = 0;
-  int threads = 0;
+  std::shared_ptr<const rocksdb::FilterPolicy> filter;  // of table files
+  // Marks table files with many deletions, so that RocksDB compacts them.
+  std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> deletions;
+  uint64_t memtable_bytes = 0;    // size at which RocksDB flushes a family's memtable
+  uint64_t wal_bytes_max = 0;     // with more WAL, RocksDB flushes the families that need the oldest WAL
+  int threads = 0;                // for background work and for bulk loads
   bool filters_memtables = true;  // false: only memtables of the shared family have filters
 };
 
 // With at most this many families, all memtables have filters; with more, only those of the shared family. A
-// filter takes its memory even if nothing is written to the family, and all filters together may take an
-// eighth of the memtables' budget.
+// filter takes its memory even if nothing is written to the family, and all filters together must not take
+// more than an eighth of the memtables' budget.
 uint64_t filtered_families_max(const SharedParts &parts);
 
 SharedParts make_shared_parts(const DatabaseOptions &options);
@@ -77,6 +79,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> family_descriptors(const std::vecto
 rocksdb::Options bulk_file_options(const Compression &compression, const SharedParts &parts,
                                    rocksdb::Env *env, StreamKind kind);
 
+// The size that the block cache gets when `requested_bytes` are configured: never less than 8 MiB.
 uint64_t block_cache_capacity(uint64_t requested_bytes);
 
 }  // namespace atoll::lsm

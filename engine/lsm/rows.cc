@@ -46,7 +46,7 @@ Status Rows::write_unlocked(rocksdb::WriteBatch *batch, bool sync) {
   options.sync = sync;
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;
-  // Cannot fail: only a batch with a size limit may refuse the mark, and Atoll's batches have none.
+  // Cannot fail: only a batch with a size limit can refuse the mark, and Atoll's batches have no limit.
   (void)put_mark(batch, CommitMark());
   const SharedLock gate(*commit_gate());
   return from_rocksdb(Raw::of(this, Side::kMain)->Write(options, plain, batch));

@@ -33,7 +33,8 @@ class Rows {
   // Begins a RocksDB transaction on main, for two-phase commit: its changes form one section of the log,
   // which is prepared, and committed or rolled back later. The transaction takes no locks.
   std::unique_ptr<rocksdb::Transaction> begin_section();
-  std::vector<std::unique_ptr<rocksdb::Transaction>> prepared_sections();  // call once, after open()
+  // Returns the sections that recovery found prepared and undecided. Call once, after open().
+  std::vector<std::unique_ptr<rocksdb::Transaction>> prepared_sections();
   // The default family of main. It has the markers of spilled transactions, which only recovery reads.
   rocksdb::ColumnFamilyHandle *marker_handle();
   rocksdb::Status get_marker(const rocksdb::Slice &key, std::string *value);
@@ -42,8 +43,9 @@ class Rows {
   // themselves. commit_ingestion() holds it exclusively.
   virtual SharedMutex *commit_gate() = 0;
 
-  // Writes to main without row locks. Takes commit_gate() shared and adds an empty commit mark. For data that
-  // no other thread knows, or whose writers the caller serializes. Errors: those of a write.
+  // Writes to main without row locks. Takes commit_gate() shared and adds a commit mark that has only the
+  // time. For data that no other thread knows, or whose writers the caller serializes. `sync`: also syncs the
+  // log. Errors: those of a write.
   Status write_unlocked(rocksdb::WriteBatch *batch, bool sync);
 
   // The sequence number of the oldest snapshot of main that is not released; UINT64_MAX: there is no
@@ -54,8 +56,8 @@ class Rows {
   // calls share a sync. After a failed sync, every write fails until the database is opened again.
   virtual Status sync_wal() = 0;
 
-  // Whether RocksDB delays or stops writers now, because flushes or compactions cannot keep up. Takes
-  // RocksDB's mutex, so commits must not call it on their usual path.
+  // True if RocksDB delays or stops writers now, because flushes or compactions cannot keep up. Takes
+  // RocksDB's mutex, so commits must not call this function on their usual path.
   virtual bool holds_writers_back() = 0;
 
  private:

@@ -16,9 +16,10 @@ namespace atoll::plugin {
 namespace {
 
 constexpr std::chrono::seconds kQuietTime(60);
-constexpr size_t kRemembered = 64;  // messages: more than one outage causes, but few enough to scan
+// How many messages is_new() remembers: more than one outage causes, but few enough to search through.
+constexpr size_t kRemembered = 64;
 
-// True when the message was not logged within the last kQuietTime.
+// Returns true, and remembers the message, when it was not logged within the last kQuietTime.
 bool is_new(const std::string &message) {
   static Mutex mutex;
   static std::map<std::string, std::chrono::steady_clock::time_point> said;

@@ -1,4 +1,4 @@
-// The server's error log as the sink of base/log.h.
+// Writes the messages of base/log.h to the server's error log.
 #pragma once
 
 #include "base/namespace.h"

@@ -55,7 +55,7 @@ void start_engine(handlerton *hton) {
   if (wants_bounded_heap()) bound_heap();
   fill_callbacks(hton);
   warn_about_late_loading();
-  (void)start_instance(hton);  // a failure is logged, and ready() repeats it
+  (void)start_instance(hton);  // a failure is logged, and statements get it from engine::ready()
   if (!mysqld_server_started) handler::commit_decided_transactions();
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 struct Keys {
   std::string access_key, secret_key, session_token;
-  // Whether the bucket has accepted the keys.
+  // True when a test has shown that the bucket accepts the keys (rule KEYS-2).
   bool is_tried = false;
 
   void forget() {
@@ -27,6 +27,7 @@ struct Keys {
 };
 
 Mutex mutex;
+// Keys that SET statements have given and that are not in use yet.
 Keys waiting ATOLL_GUARDED_BY(mutex);
 
 int refuse(const char *why) {

@@ -54,9 +54,11 @@ constexpr uint64_t kRetrySeconds = 30;  // between two tries to open, when the b
 // which a slow bucket may answer late.
 constexpr std::chrono::seconds kStartExtension{120};
 constexpr uint64_t kLookSeconds = 5;   // between two tries, while another owner may still live
-constexpr uint32_t kDoublingsMax = 7;  // of kRetrySeconds, up to 64 minutes
-constexpr uint64_t kSweepSeconds = 2;  // between two sweeps: how old the copies of db.opt and triggers may be
-constexpr uint64_t kStatisticsSeconds = 10;
+constexpr uint32_t kDoublingsMax = 7;  // how often kRetrySeconds is doubled at most, up to 64 minutes
+// The time between two calls of SideFiles::sweep(): unless a sweep fails, the copies of db.opt and of trigger
+// files in the catalog are at most this old.
+constexpr uint64_t kSweepSeconds = 2;
+constexpr uint64_t kStatisticsSeconds = 10;  // between two writes of changed table statistics to the catalog
 
 using Opener = std::unique_ptr<atoll_opener, decltype(&atoll_opener_free)>;
 
@@ -66,7 +68,9 @@ struct State {
   Opener opener{nullptr, &atoll_opener_free};  // exists from the start until the engine runs
   uint32_t epochs_in_vain = 0;                 // epochs claimed by tries to open that failed later
   bool is_first_start = false;                 // there was no database in base_dir
-  uint64_t next_try_second = 0;                // background thread only
+  // The second, as the background thread counts them, of the next try to open; 0: not chosen yet. Only the
+  // background thread uses it.
+  uint64_t next_try_second = 0;
   std::unique_ptr<engine::Engine> owned;
   std::unique_ptr<SideFiles> side_files;
   std::unique_ptr<Background> background, heap;
@@ -75,7 +79,7 @@ struct State {
   std::unique_ptr<Masking> masking;
   std::unique_ptr<NameHint> names;
   std::atomic<bool> stopping{false};  // interrupts the work of the background thread
-  uint64_t synced_position = 0;       // in the log; background thread only
+  uint64_t synced_position = 0;       // the log was synced up to here; only the background thread uses it
 };
 
 State state;
@@ -178,8 +182,9 @@ uint64_t retry_seconds() {
   return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
 }
 
-// Called before the server serves the first connection, or, if the engine opens later, before a statement can
-// use the engine. By then the server has finished recovery from its DDL log, for which it must open tables.
+// Closes the tables if the statements of atoll_mask_file must run first. Called before the server serves the
+// first connection, or, if the engine opens later, before a statement can use the engine. By then the server
+// has finished recovery from its DDL log, for which it must open tables.
 void close_what_is_not_masked() {
   state.masking = Masking::begin(state.owned.get(), state.settings.mask_file);
 }
@@ -193,8 +198,8 @@ void announce() {
 }
 
 // If the engine opens after the start of the server, it cannot take part in the server's recovery, which
-// decides by the binary log about transactions that were prepared before a crash. So this refuses to open a
-// database that has prepared transactions.
+// decides by the binary log about transactions that were prepared before a crash. So this function refuses to
+// open a database that has prepared transactions.
 Status refuse_late_recovery() {
   if (state.owned->transactions()->prepared_xids().empty()) return Status::Ok();
   state.side_files.reset();
@@ -219,9 +224,9 @@ void try_again() {
 }
 
 // Whether the start of the server must wait for the engine. Transactions that are committed only in the
-// binary log or in tc.log must be committed in the engine before the first connection; later is too late.
-// This does not hold for a server without local files, because it rarely has the binary log that belongs to
-// the database. The prepared transactions of a database that was made from the bucket are left to the
+// binary log or in tc.log must be committed in the engine before the first connection; later is too late. A
+// server without local files need not wait, because it rarely has the binary log that belongs to the
+// database. The prepared transactions of a database that was made from the bucket are left to the
 // administrator (refuse_late_recovery()).
 bool must_open_in_start() {
   return !mysqld_server_started && has_database(state.settings) && handler::recovery_may_commit();
@@ -251,8 +256,8 @@ bool is_worth_another_try() {
 }
 
 // Syncs the log if anything was appended since the last call. With atoll_flush_log_at_trx_commit=1 each
-// commit syncs the log, but other writes do not. The shipper uploads only synced bytes, so without this the
-// bucket would seem to lag.
+// commit syncs the log, but other writes do not. The shipper uploads only synced bytes, so without this call
+// the bucket would seem to lag behind.
 void sync_appended(const engine::Engine *running) {
   const uint64_t position = atoll_store_wal_position(running->store());
   if (position == state.synced_position) return;

@@ -23,7 +23,7 @@ namespace {
 constexpr unsigned long long kMiB = 1024ULL * 1024;
 constexpr unsigned long long kGiB = 1024 * kMiB;
 
-// A position in durability_names. The first three positions are ATOLL_DURABILITY_*.
+// The position of "auto" in durability_names. The other positions there are the numbers ATOLL_DURABILITY_*.
 constexpr unsigned long kDurabilityAuto = 3;
 const char *durability_names[] = {"local", "async", "sync", "auto", nullptr};
 TYPELIB durability_typelib = {array_elements(durability_names) - 1, "", durability_names, nullptr};
@@ -35,8 +35,8 @@ TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compre
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
-// Serializes SET GLOBAL and suspend_history(): when both come at the same time, the later one gives the store
-// the values of both.
+// Serializes SET GLOBAL of the settings of the history and suspend_history(): when both come at the same
+// time, the later one gives the store the values of both.
 Mutex history_mutex;
 bool is_history_suspended ATOLL_GUARDED_BY(history_mutex) = false;
 char take_over_value, bound_heap_value;

@@ -16,6 +16,7 @@ st_mysql_sys_var **system_variables();
 // secrets in the variables by a mask. Called once, from plugin init.
 engine::StartSettings take_settings();
 
+// Overwrites the keys in `settings` with zeros and removes them, when nothing needs them any more.
 void forget_secrets(engine::StartSettings *settings);
 
 // Returns the global variables. SET GLOBAL changes them while other threads read.
@@ -26,8 +27,8 @@ engine::StatementSettings statement_settings(void *user);
 // After a call with true, the server keeps no history and drops the one that it has, until a call with false.
 void suspend_history(bool suspended);
 
-bool wants_bounded_heap();  // atoll_bound_heap
+bool wants_bounded_heap();  // whether atoll_bound_heap is ON
 
-std::string snapshot_schedule();  // atoll_snapshot_schedule
+std::string snapshot_schedule();  // the present text of atoll_snapshot_schedule
 
 }  // namespace atoll::plugin

@@ -5,7 +5,8 @@
 
 namespace atoll::table {
 
-// Makes a cursor over all indexes of the table. The caller narrows it with set_bounds().
+// Makes a cursor whose bounds are those of the whole table with all its indexes. The caller narrows them with
+// set_bounds().
 std::unique_ptr<txn::Cursor> EntryCursor::make(txn::ReadAt at, bool whole_table) const {
   txn::ScanOptions options;
   options.lower = table_.layout().primary_index().start.substr(0, codec::kKeyPrefixLength);

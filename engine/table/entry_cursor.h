@@ -62,8 +62,8 @@ class EntryCursor {
 
   const OpenTable &table_;
   std::unique_ptr<txn::Cursor> cursor_;
-  uint64_t writes_ = 0;    // number of own writes when the cursor was opened; kForEstimates: it reads no rows
-  uint64_t sequence_ = 0;  // the newest committed write when the cursor was opened (locking reads)
+  uint64_t writes_ = 0;    // number of own writes at the opening; kForEstimates: opened only for estimates
+  uint64_t sequence_ = 0;  // of a locking read: the newest committed write when the cursor was opened
   uint64_t commits_ = 0;   // Transaction::commits_seen() before the cursor was opened
 };
 

@@ -25,7 +25,7 @@ class EntryCursorTest : public TwoSessionsTest<> {
   Bounds all(size_t index = kPrimary) const {
     return {layout_->index(index).start, layout_->index(index).end};
   }
-  // The number in the last part of the key.
+  // Returns the row's number, which is the last part of the key under the cursor.
   uint32_t number() const {
     const std::string_view key = cursor_->key();
     return static_cast<uint32_t>(

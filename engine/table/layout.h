@@ -25,10 +25,10 @@ struct IndexLayout {
   bool is_long_hash = false;
   size_t user_parts = 0;
   std::shared_ptr<const codec::KeyCodec> codec;
-  std::vector<codec::KeyPart> parts;  // the parts that the user defined, without those of the primary key
+  std::vector<codec::KeyPart> parts;  // the index's own parts, without those of the primary key, which follow
   std::vector<unsigned>
       cut_fields;              // the index holds only a prefix of these fields, so reads take them from rows
-  std::string start;           // prefix | ordinal: the bytes with which every key of the index begins
+  std::string start;           // table prefix and ordinal: every key of the index begins with these bytes
   std::string end;             // the first key after the index
   uint64_t readable_from = 0;  // as IndexDef::readable_from
 };
@@ -42,7 +42,7 @@ class Layout {
     std::vector<IndexLayout> indexes;  // in the server's order; the Layout sets their `start` and `end`
     int primary = -1;                  // number of the primary key in `indexes`; -1: it is the hidden one
   };
-  // Requires: `columns` and the definition agree.
+  // Requires: `columns` and the definition describe the same columns and indexes.
   Layout(catalog::TablePtr def, lsm::Family *family, Columns columns);
 
   const catalog::TableDef &def() const { return *def_; }
@@ -50,7 +50,8 @@ class Layout {
   lsm::Family *family() const { return family_; }
   const codec::RowCodec &row() const { return *row_; }
 
-  // Index of the stored column of field `field_index`, -1 for a virtual column.
+  // Returns the position among the stored columns of the server's field number `field_index`; -1: the field
+  // is a virtual column that is not stored.
   int stored_column(size_t field_index) const { return stored_[field_index]; }
 
   bool hidden_primary() const { return primary_ < 0; }
@@ -60,22 +61,24 @@ class Layout {
   const IndexLayout &index(size_t number) const { return indexes_[number]; }
   const IndexLayout &primary_index() const { return primary_ < 0 ? hidden_ : indexes_[primary_]; }
 
-  // The full primary key of `record`; `hidden_id` is used when the table has no primary key.
+  // *out: the full primary key of `record`. `hidden_id` is used only when the table has no primary key.
   void primary_key(const uint8_t *record, uint64_t hidden_id, std::string *out) const;
-  // The full key and the value of the record's entry in secondary index `number`. `primary_key`: the full key
-  // of the row.
+  // *key, *value: the full key and the value of the record's entry in secondary index `number`; `value` may
+  // be nullptr. *has_null: whether one of the index's own columns is NULL. `primary_key`: the full key of the
+  // row.
   void secondary_entry(size_t number, const uint8_t *record, std::string_view primary_key, std::string *key,
                        std::string *value, bool *has_null) const;
   // *out: the primary key of the row to which a secondary entry belongs. Errors: kCorruption.
   Status primary_of_entry(size_t number, std::string_view entry_key, std::string *out) const;
-  // *length: the bytes of a secondary key without the primary key at its end.
+  // *length: the number of bytes that a secondary key has without the primary key at its end. Errors:
+  // kCorruption.
   Status user_part_length(size_t number, std::string_view entry_key, size_t *length) const;
 
   // True when one of the user's parts of a secondary key is NULL.
   bool entry_has_null(size_t number, std::string_view entry_key) const;
 
   // The number of leading bytes of the key that must be unique in a unique index. 0: one of the columns is
-  // NULL, so the key need not be unique.
+  // NULL, so the key need not be unique; or the key is damaged.
   size_t unique_length(size_t number, std::string_view entry_key) const;
 
   // Returns the layout of the same table in another family or under another prefix.
@@ -84,8 +87,9 @@ class Layout {
   // the key that this row or entry has here.
   std::string moved_key(std::string_view key) const;
 
-  // The layout at the place from which the mover has moved the table, for reads at snapshots that are older
-  // than the move. nullptr: the mover has not moved the table since the server started, or no rows are left.
+  // The layout of the old rows in the shared family, from which the mover has moved the table, for reads at
+  // snapshots that are older than the move. nullptr: the mover has not moved the table since the server
+  // started, or no rows are left.
   const std::shared_ptr<const Layout> &former() const { return former_; }
 
   // The columns of a row version in the form in which the catalog stores them, for CREATE and instant ALTER.

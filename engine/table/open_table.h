@@ -33,9 +33,9 @@ class Statement {
 
 // How the statement reads the table. Set before its first read.
 struct ReadMode {
-  RowLock lock = RowLock::kNone;  // kNone: a consistent read at the snapshot; otherwise reads the newest rows
+  RowLock lock = RowLock::kNone;  // kNone: reads at the snapshot; others: locks and reads the newest rows
   bool skip_locked = false;       // the statement skips rows that other transactions have locked
-  bool may_change = false;        // the statement may change rows, so whole rows are unpacked from a copy
+  bool may_change = false;        // the statement may change the rows, so their BLOBs must point into a copy
 };
 
 class OpenTable {
@@ -71,10 +71,10 @@ class OpenTable {
     return locking() || is_sequence_ ? txn::ReadAt::kLatest : txn::ReadAt::kSnapshot;
   }
   txn::LockWait lock_wait() const { return {mode_.skip_locked ? 0 : statement_.lock_wait_ms()}; }
-  // The newest committed write of the database.
+  // The sequence number of the newest committed write of the database.
   uint64_t newest_sequence() const { return family()->newest_sequence(); }
   // Whether a table or index is too new for the transaction's snapshot. Snapshots with a sequence number from
-  // `readable_from` on see all its rows or entries.
+  // `readable_from` on see all its rows or entries. False also when the transaction has no snapshot yet.
   bool is_newer_than_snapshot(uint64_t readable_from) const {
     if (readable_from == 0) return false;
     const rocksdb::Snapshot *snapshot = transaction()->snapshot(family()->side());

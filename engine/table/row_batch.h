@@ -26,7 +26,7 @@ struct RowBatch {
   size_t next_unread = 0;      // position in `unread` of the first row that is still not read
   size_t next = 0;             // position of the first row that was not returned yet
   size_t want = 1;             // the number of entries to gather for the next batch
-  bool ended = false;          // there are no more entries within the bounds
+  bool ended = false;          // no entry within the bounds is left to gather
   bool forward = true;         // the direction in which the batch was gathered
 
   bool empty() const { return next >= entry_keys.size(); }

@@ -10,11 +10,11 @@ Status stopped() { return Status(Code::kInterrupted, ""); }
 }  // namespace
 
 // Adds the entry under the cursor, and the key of its row, to the batch, unless a pushed condition or filter
-// refuses the entry. kEnd: the entry is behind the end of the range.
+// refuses the entry. *accepted: kEnd when the entry lies after the end of the range.
 Status RowCursor::add_entry(Accepted *accepted) {
   const std::string_view key = entries_.key();
-  // The filter only saves lookups of rows, so it may be skipped. It is skipped if the index holds only a
-  // prefix of a column, because the filter may compare the whole column.
+  // The filter only saves lookups of rows, so skipping it is allowed. It is skipped if the index holds only a
+  // prefix of a column, because the filter possibly compares the whole column.
   const bool is_filtered =
       view_.has_row_filter() && filter_.asks_entry_conditions() && scanned_index().cut_fields.empty();
   *accepted = Accepted::kYes;
@@ -94,8 +94,8 @@ Status RowCursor::read_batch(bool forward, uint8_t *record, Found *found) {
   }
 }
 
-// Makes the row at position `i` of the batch available; reads it now if MultiGet has left it out for its
-// size. Frees the row before it.
+// Makes sure that the row at position `i` of the batch is in batch_.rows: reads it now if MultiGet has left
+// it out because the batch was too large. Frees the memory of the row at position i - 1.
 Status RowCursor::row_of_batch(size_t i) {
   if (i > 0) batch_.rows[i - 1].Reset();
   if (batch_.next_unread == batch_.unread.size() || batch_.unread[batch_.next_unread] != i)

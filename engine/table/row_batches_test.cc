@@ -31,8 +31,9 @@ class RowBatchesTest : public TwoSessionsTest<> {
         work_of(WorkKind::kMultiGetKeys, [&] { single = work_of(WorkKind::kPointGets, act); });
     return single + together;
   }
-  // Returns the numbers of rows that were looked up so far, taken after each row that the search returns.
-  // Equal numbers are given once, so each number is the end of a batch.
+  // Counts, after each row that the search returns, how many rows were looked up so far. Returns these
+  // counts, each once. A count grows only when the scan reads a batch, so the result has the count after each
+  // batch.
   std::vector<uint64_t> looked_up(const Search &search) {
     std::vector<uint64_t> counts;
     uint64_t count = 0;
@@ -147,7 +148,8 @@ class AskingSession final : public PlainSession {
   AskingSession(const TestTable &table, const std::shared_ptr<const Layout> &layout, txn::Manager *manager)
       : PlainSession(layout, table.record_length(), manager), table_(table) {}
 
-  // Conditions that a test chooses: one on the column `a` of an entry, and one on the row's primary key.
+  // Pushed conditions that a test chooses: one on the column `a` of an entry, and one on the row's primary
+  // key. Empty: that condition is not pushed.
   std::function<Verdict(uint32_t)> entry_condition;
   std::function<Verdict(const std::string &)> row_filter;
 

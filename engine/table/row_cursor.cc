@@ -21,7 +21,7 @@ void RowCursor::move_to(Place place) {
   place_ = place;
 }
 
-// ---- Begin and end -------------------------------------------------------------------------------
+// ---- Beginning and ending a read -----------------------------------------------------------------
 
 void RowCursor::begin_index(size_t number) {
   index_ = static_cast<int>(number);
@@ -79,7 +79,7 @@ void RowCursor::end_statement() {
 // A locking read, too, must not read a table that is too new for the snapshot (as in InnoDB), because the
 // transaction would then change rows that its consistent reads do not see. An insert reads nothing and is
 // allowed. If only the mover has moved the table, locking reads are allowed, because consistent reads find
-// the rows of the snapshot at the table's former place.
+// the rows of the snapshot where the table was before (Layout::former()).
 bool RowCursor::begin_reading() {
   if (!table_.locking()) table_.transaction()->make_snapshot();
   if (table_.is_sequence() || !table_.is_newer_than_snapshot(layout().def().readable_from.number))
@@ -147,15 +147,17 @@ Status RowCursor::get(const std::string &key, bool is_chosen, uint8_t *record, F
   return Status::Ok();
 }
 
-// Notes the key at which a read without a row has stopped. HANDLER continues from there, in either direction.
+// Notes `key`, where a read that found no row has stopped. A later HANDLER statement continues from there, in
+// either direction.
 void RowCursor::stand_at(const std::string &key) {
   key_ = key;
   move_to(Place::kAtKey);
 }
 
-// ---- Steps ---------------------------------------------------------------------------------------
+// ---- Moving to the next or the previous row ------------------------------------------------------
 
-// Lifts the bounds of an exact search, because HANDLER ... NEXT continues with keys beyond the searched one.
+// Removes the bounds of an exact search without locks, because HANDLER ... NEXT continues with keys beyond
+// the searched one.
 void RowCursor::leave_prefix() {
   if (bounds_.prefix().empty() || table_.locking()) return;
   bounds_.forget_prefix();
@@ -193,7 +195,7 @@ Status RowCursor::walk(bool forward, uint8_t *record, Found *found) {
   return Status::Ok();
 }
 
-// Returns the next row after the row returned last, in the direction `forward`.
+// Returns the row that follows the row returned last, in the direction `forward`.
 Status RowCursor::step(bool forward, uint8_t *record, Found *found) {
   if (locks_.returned_unlocked()) {
     locks_.ask_again();
@@ -217,7 +219,8 @@ Status RowCursor::step(bool forward, uint8_t *record, Found *found) {
   return accept_from_here(forward, record, found);
 }
 
-// Moves the cursor of entries to key_ in the index. Returns whether there is an entry with exactly that key.
+// Moves the cursor of entries to key_ in the index. Returns false when there is no entry with exactly that
+// key; then the cursor is on the next entry in the direction of the read.
 bool RowCursor::go_to_key(bool forward) {
   if (place_ == Place::kPoint || bounds_.is_empty()) bounds_.open(scanned_index());
   entries_.open(bounds_.current());
@@ -226,7 +229,7 @@ bool RowCursor::go_to_key(bool forward) {
   return entries_.valid() && entries_.key() == key_;
 }
 
-// ---- Whole tables --------------------------------------------------------------------------------
+// ---- Scanning the whole table --------------------------------------------------------------------
 
 Status RowCursor::scan(uint8_t *record, Found *found) {
   if (place_ == Place::kBeforeFirst)
@@ -250,8 +253,8 @@ void RowCursor::begin_scan() {
   entries_.seek(index.start, true);
 }
 
-// Called for HANDLER ... READ NEXT in a new statement. Continues behind the row that the statement before
-// returned.
+// Called for HANDLER ... READ NEXT in a new statement. Continues with the row after the one that the previous
+// statement returned.
 void RowCursor::resume_scan() {
   bounds_.open(layout().primary_index());
   entries_.open(bounds_.current());
@@ -264,7 +267,7 @@ void RowCursor::note_row(std::string_view primary_key) {
   if (place_ == Place::kBeforeFirst) move_to(Place::kAtKey);
 }
 
-// ---- Entries and rows ----------------------------------------------------------------------------
+// ---- Accepting an entry, and fetching its row ----------------------------------------------------
 
 Status RowCursor::protect_to_cursor(bool forward) {
   return guard_.protect_to(&entries_, {bounds_.current(), reads_rows() ? -1 : index_, index_ < 0, forward});
@@ -294,7 +297,7 @@ Status RowCursor::accept_row(uint8_t *record, Accepted *accepted) {
   const std::string_view packed = entries_.value();
   // Two kinds of rows are locked before the condition is evaluated. Under range locks every row is locked, so
   // that no other transaction can change a row that does not match into one that does. A row in pieces is
-  // locked because its pieces may be read only under its lock.
+  // locked because its pieces must not be read without its lock.
   const bool lock_first = table_.locking() && (codec::is_large_row(packed) || table_.protects_ranges());
   if (!lock_first && filter_.may_refuse()) {
     bool passes = false;
@@ -386,7 +389,7 @@ Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
 }
 
 // With atoll_snapshot_isolation: fails with kDeadlock if another transaction has changed the row since the
-// snapshot, because then this transaction may not lock or change it.
+// snapshot, because then this transaction is not allowed to lock or change it.
 Status RowCursor::check_snapshot() {
   txn::Transaction *transaction = table_.transaction();
   if (!table_.statement().refuses_changed_rows() || !table_.protects_ranges() || !transaction->has_snapshot())

@@ -37,7 +37,7 @@ namespace atoll::table {
 
 enum class Place : uint8_t {
   kBeforeFirst,  // nothing was read since the index, or the whole table, was chosen
-  kAtKey,        // only a key is known: that of the row returned last, or where a read without a row stopped
+  kAtKey,        // only a key is known: that of the row returned last, or where a read found no row
   kPoint,        // the last read was by a whole primary key; no other row has that key
   kOnEntry,      // the cursor of entries is on the entry of the row returned last
   kBehindBatch,  // the cursor of entries is on the first entry that is not in the batch
@@ -60,14 +60,15 @@ constexpr bool is_legal_move(Place from, Place to) {
 // The columns that a statement reads of each row.
 struct WantedColumns {
   bool all = false;
-  std::vector<uint32_t> stored;  // if not `all`: the stored columns that are wanted, ascending
+  std::vector<uint32_t> stored;  // if not `all`: the positions of the wanted stored columns, ascending
   bool entries_suffice = false;  // the entries of the index have all wanted columns, so no row is looked up
 };
 
 class RowCursor {
  public:
-  // kTooNew: the table or its index was created, copied or truncated after the snapshot, and lacks the rows
-  // or entries that the snapshot must show (the user's error: "Table definition has changed").
+  // The result of a read. kNone: there is no row, or no further one. kTooNew: the table or its index was
+  // created, copied or truncated after the snapshot, and lacks the rows or entries that the snapshot must
+  // show (the user's error: "Table definition has changed").
   enum class Found : uint8_t { kNone, kRow, kTooNew };
 
   // The arguments must outlive the cursor. `layout` may be exchanged between two statements.
@@ -99,7 +100,7 @@ class RowCursor {
     return hidden_id_of(std::string_view(primary_key_).substr(codec::kKeyStartLength));
   }
 
-  // ---- begin and end ----
+  // ---- beginning and ending a read ----
   void begin_index(size_t number);
   // Keeps the row returned last in memory, because the server uses a row that it has found by a unique key
   // and constants until the statement ends.
@@ -112,8 +113,8 @@ class RowCursor {
   void begin_again();
   // Called at the end of a statement. Frees everything that belongs to it, except buffers of ordinary size.
   void end_statement();
-  // Called after the cursor of entries was moved by other code, so that the next read searches its place
-  // again.
+  // Called when other code has moved the cursor of entries. The next read then searches again for the key of
+  // the row returned last.
   void note_moved();
 
   // ---- reading ----
@@ -137,11 +138,13 @@ class RowCursor {
   bool is_exact() const { return !bounds_.prefix().empty(); }
   // Returns the next row in a scan of the whole table. Requires: begin_reading() before the first call.
   Status scan(uint8_t *record, Found *found);
-  // Notes a row that was read without scan(). The next scan() continues behind this row.
+  // Notes a row that was read without scan(). The next scan() continues with the row after it.
   void note_row(std::string_view primary_key);
-  // Called when the row read last is not wanted: see RowLocks::give_back().
+  // Called when the statement does not want the row read last. Releases its lock where that is allowed
+  // (RowLocks::give_back()).
   void give_back_row() { locks_.give_back(primary_key_); }
-  // Called for each row. Only one of 1024 calls checks whether the statement was killed.
+  // Whether the statement was killed. Called for each row, but only one of 1024 calls asks the statement; the
+  // others return false.
   bool is_killed() { return (++rows_seen_ & 0x3FF) == 0 && table_.statement().is_killed(); }
 
   // Unpacks a stored row into `record`. Requires: primary_key() is the row's key.
@@ -149,17 +152,18 @@ class RowCursor {
 
   // ---- many ranges (row_batches.cc): gather entries of several ranges, then read their rows by one MultiGet
   Status begin_ranges(size_t rows_wanted, Found *found);
-  // Begins a batch.
+  // Begins a new, empty batch.
   void begin_batch() { batch_.clear(); }
   const RowBatch &batch() const { return batch_; }
   void begin_range(const Bounds &bounds);
   // Adds the entries of the range, until the batch is full or the range ends (batch().ended).
   Status gather();
-  // Adds a row by its primary key.
+  // Adds to the batch the row that has this primary key.
   void add_row(std::string primary_key);
-  // Looks up the rows of the batch. kNone: the batch is empty.
+  // Looks up the rows of the batch in one MultiGet. *found: kNone if the batch is empty.
   Status look_up(Found *found);
-  // Returns the next row of the batch that exists and passes the conditions. kNone: the batch has no more.
+  // Returns the next row of the batch that exists and passes the conditions. *found: kNone if the batch has
+  // no such row left.
   Status next_of_batch(uint8_t *record, Found *found);
   // Whether a read by the active index looks up rows in batches.
   bool is_batching() const {
@@ -218,7 +222,7 @@ class RowCursor {
   std::string key_;  // the key of the entry returned last, in the active index
   std::string primary_key_;
   rocksdb::PinnableSlice row_;
-  std::string row_buffer_;  // the packed row into which the BLOBs of the current record point
+  std::string row_buffer_;  // a copy of the packed row, for the BLOBs of the record to point into
   std::string entry_scratch_;
   uint64_t rows_seen_ = 0;
 };

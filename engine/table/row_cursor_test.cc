@@ -51,8 +51,8 @@ class RowCursorModel {
  private:
   struct One {
     std::unique_ptr<Session> session;
-    std::vector<Read> repeatable;  // completed locking reads after which the session has written nothing
-    // The ranges that the cursor was asked to read with locks. It may lock only keys in these.
+    std::vector<Read> repeatable;  // completed locking reads; no own write came after them
+    // The ranges that the cursor was asked to read with locks. It must lock no key outside of them.
     std::vector<Bounds> may_lock;
     std::set<uint32_t> locked;  // rows that were locked when the statement began, or that it has returned
   };
@@ -85,7 +85,7 @@ class RowCursorModel {
     }
     const Row *twin = row ? twin_of(*row, rows) : nullptr;
     ASSERT_EQ(status.code(), is_double || twin ? Code::kDuplicate : Code::kOk) << status.message();
-    // If another transaction had locked the twin exclusively, it might be removing the twin.
+    // If another transaction had locked the twin exclusively, the write would have to wait for its outcome.
     if (twin && !is_double) EXPECT_FALSE(is_held_by_others(session, twin->id, txn::LockMode::kExclusive));
     if (!status.ok()) EXPECT_EQ(session.writer.duplicate_index(), is_double ? kPrimary : kUnique);
   }
@@ -231,7 +231,7 @@ class RowCursorModel {
 
   // ---- searches and steps ----
 
-  // Compares the result of the first search or of a step with the model. Returns whether the read may go on.
+  // Compares the result of the first search or of a step with the model. Returns whether the read goes on.
   bool take(One *one, Read *read, bool forward, const Status &status, Found found) {
     Session &session = *one->session;
     const bool is_locking = session.cursor.table().locking();
@@ -365,7 +365,7 @@ class RowCursorModel {
     bool goes_on = take(one, &read, read.is_scan || read.seek.forward, status, found);
     bool turned = false, ended = found == Found::kNone;
     for (size_t left = random_.one_in(2) ? 100 : random_.below(6); goes_on && !ended && left > 0; left--) {
-      // Under READ COMMITTED a locking read may miss commits between its steps, so the test makes none.
+      // Under READ COMMITTED a locking read can miss commits between its steps, so the test makes none.
       if (!is_locking || session.keeps_snapshot())
         if (disturb(one)) read.touch_all(true), read.touch_all(false);
       goes_on = step(one, &read, &turned, &found);

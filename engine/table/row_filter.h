@@ -19,12 +19,13 @@ namespace atoll::table {
 
 class RowFilter {
  public:
-  // Which conditions may refuse a row of the running scan.
+  // Which conditions are allowed to refuse a row of the running read. RowCursor chooses this for each read.
+  // kEntryConditions: only those on index entries. kAll: the predicate, too.
   enum class Asked : uint8_t { kNothing, kEntryConditions, kAll };
 
   RowFilter(const OpenTable &table, RowView *view) : table_(table), view_(*view) {}
 
-  // Called when the server has pushed a condition, or has withdrawn it.
+  // Called when the server has pushed a condition (`is_pushed`), or has withdrawn it.
   void set_condition(bool is_pushed);
   // The pushed condition; nullptr: there is none, or the engine cannot evaluate it.
   const codec::Predicate *predicate();
@@ -47,8 +48,8 @@ class RowFilter {
   RowView &view_;
   Asked asked_ = Asked::kAll;
   bool is_pushed_ = false;
-  uint32_t unasked_ = 0;        // rows at the start of the statement on which it was not evaluated
-  uint32_t passed_in_row_ = 0;  // successive rows that have passed
+  uint32_t unasked_ = 0;        // rows at the start of the statement without an evaluation of the predicate
+  uint32_t passed_in_row_ = 0;  // rows since a refusal, on which the predicate was true or not evaluated
 };
 
 }  // namespace atoll::table

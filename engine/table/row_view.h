@@ -16,8 +16,8 @@ namespace atoll::table {
 enum class Verdict : uint8_t {
   kPasses,
   kRefused,
-  kBehindRange,  // this entry and all entries after it are behind the end of the range
-  kStop,         // the statement must end with an error, which the view knows
+  kBehindRange,  // this entry and all entries after it lie after the end of the range
+  kStop,         // the statement must end with an error that the view has noted
 };
 
 class RowView {
@@ -27,12 +27,13 @@ class RowView {
   // The record on which conditions are evaluated.
   virtual uint8_t *record() = 0;
 
-  // A condition on the columns of the active index. The caller has unpacked them into record().
+  // Whether the server has pushed a condition on the columns of the active index. check_entry() evaluates it;
+  // the caller unpacks these columns into record() before.
   virtual bool has_entry_condition() const = 0;
   virtual Verdict check_entry() = 0;
-  // A filter on primary keys. It only saves lookups of rows, so an entry that passes by mistake does no harm.
-  // Before the call the columns of the entry are unpacked into record(), and RowCursor::primary_key() is set
-  // to the key of its row.
+  // Whether the server has pushed a filter on primary keys. It only saves lookups of rows, so an entry that
+  // passes by mistake does no harm. check_row_filter() evaluates it. Before, the caller unpacks the columns
+  // of the entry into record(), and sets RowCursor::primary_key() to the key of the entry's row.
   virtual bool has_row_filter() const = 0;
   virtual Verdict check_row_filter() = 0;
 

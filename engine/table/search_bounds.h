@@ -20,15 +20,16 @@ struct Bounds {
 
 // The key at which a search starts, its direction, and its limits.
 struct Seek {
-  // How far the search may read, if the server has not given the ends of a range.
+  // How far the search is allowed to read, if the server has not given the ends of a range. The handler
+  // chooses it from the kind of the server's request.
   enum class Reach : uint8_t {
-    kFirstRow,    // the server may want only the first row, whatever its values; so no predicate may refuse
+    kFirstRow,    // the server perhaps wants only the first row, whatever its values. No predicate may refuse
                   // rows, because the search could then continue to the end of the index
-    kWholeIndex,  // the scan may read the whole index
-    kAfterKey,    // as kFirstRow, but behind `key`; a loose scan stays within the last range
+    kWholeIndex,  // the scan is allowed to read the whole index
+    kAfterKey,    // as kFirstRow, but for keys after `key`; a loose scan stays within the last range
     kAnyRow,      // the search must return one row, which no condition may refuse
   };
-  std::string key = {};       // full key bytes
+  std::string key = {};       // the key at which the search starts, with table prefix and ordinal
   bool forward = true;        // forward: first key >= key; backward: last key < key
   std::string prefix = {};    // if not empty: the search finds only keys that begin with it
   bool prefix_stays = false;  // RowCursor::prev() stays within the prefix, too
@@ -43,7 +44,7 @@ class SearchBounds {
   void restart();
   // Sets the ends of the range for the next search.
   void give(Bounds bounds);
-  void take_back() { has_next_ = false; }  // the search for which give() was called does not come
+  void take_back() { has_next_ = false; }  // the search for which give() was called is not made
   bool has_next() const { return has_next_; }
   // Called when a search begins; sets its bounds. Returns whether a predicate may refuse rows of this search.
   bool begin(const Seek &seek, const IndexLayout &index);
@@ -60,7 +61,7 @@ class SearchBounds {
 
  private:
   Bounds current_;
-  Bounds next_;  // the range of the next search, if has_next_
+  Bounds next_;  // the range that the server has given for the next search, if has_next_
   bool has_next_ = false;
   std::string range_end_;  // the end of the range that was given last; empty: no range was given
   std::string prefix_;     // the bytes with which all keys of an exact search begin

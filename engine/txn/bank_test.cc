@@ -1,5 +1,5 @@
 // Goal:   transactions are atomic and isolated under load. They move money between accounts in two families,
-//         and no reader finds more or less money in total, at any time.
+//         and every reader finds the same total amount of money, at any time.
 // Method: writers transfer money with row locks in random order, so that deadlocks happen. Writers commit in
 //         one or two phases, roll back to savepoints, or give up. Readers add up all accounts in one
 //         snapshot, by scan and by MultiGet. At the end the databases are reopened. The seed is printed.

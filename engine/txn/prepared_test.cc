@@ -1,7 +1,7 @@
 // Goal:   a prepared transaction survives the end of its connection, a clean stop and a crash, keeps its
 //         locks, and is committed or rolled back exactly once.
-// Method: scenes that close and open the databases. The crash is a child process that prepares a transaction
-//         and ends without any clean-up. Failures are injected into WAL writes.
+// Method: short sequences of steps that close and open the databases. The crash is a child process that
+//         prepares a transaction and ends without any clean-up. Failures are injected into WAL writes.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -75,8 +75,9 @@ class PreparedTest : public ::testing::Test {
   int user = 0;
 };
 
-// As in the group commit of the binary log: a group's leader writes the commits of the group one after the
-// other, while the next group prepares.
+// In the group commit of the binary log, the leader of a group writes the commits of the group one after the
+// other, while the next group prepares. So a commit must not wait for the sync of another transaction's
+// prepare. The test commits `decided` in the middle of that sync.
 TEST_F(PreparedTest, SyncOfPrepareDoesNotHoldUpCommits) {
   open();
   auto decided = prepared("decided", "a");
@@ -262,7 +263,9 @@ TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
     close();
     open();
     ASSERT_EQ(manager->prepared_xids(), std::vector<std::string>{"x"});
-    EXPECT_EQ(manager->locks()->list().size(), 2u);  // the catalog's key is not locked: it may be a counter
+    // The rows "a" and "gone" of the shared family. Keys of the catalog's family are not locked, because they
+    // can be counters, which are written without locks.
+    EXPECT_EQ(manager->locks()->list().size(), 2u);
     EXPECT_TRUE(is_locked("a"));
     EXPECT_TRUE(is_locked("gone"));
     EXPECT_FALSE(is_locked("b"));
@@ -281,7 +284,8 @@ TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
   EXPECT_EQ(committed("a"), "2");
 }
 
-// Each transaction writes AUTO_INCREMENT counters, and takes no lock for them.
+// Transactions write AUTO_INCREMENT counters without locks. So two prepared transactions can have written the
+// same counter, and recovery must not take this for two writers of the same row.
 TEST_F(PreparedTest, TwoThatWriteTheSameCounterAreBothRecovered) {
   open();
   for (const std::string name : {"x", "y"}) {
@@ -306,7 +310,8 @@ TEST_F(PreparedTest, RecoveredAfterACrash) {
     auto committed_one = prepared("committed", "a");
     const bool ok = committed_one->commit_prepared(true).ok();
     auto left = prepared("left", "b");
-    ::_exit(ok && left->is_prepared() && !::testing::Test::HasFailure() ? 0 : 1);  // no destructor runs
+    // As in a crash, no destructor runs.
+    ::_exit(ok && left->is_prepared() && !::testing::Test::HasFailure() ? 0 : 1);
   }
   int result = 0;
   ASSERT_EQ(::waitpid(child, &result, 0), child);
@@ -340,8 +345,8 @@ TEST_F(PreparedTest, FailedCommitStaysPrepared) {
   EXPECT_EQ(committed("a"), "by x");
 }
 
-// The binary log may already have the transaction as committed, so only recovery may decide after the
-// failure.
+// The binary log possibly has the transaction as committed already. So after the failure only recovery, which
+// knows the binary log, is allowed to decide about the transaction.
 TEST_F(PreparedTest, FailedCommitOutlivesItsObject) {
   open();
   auto transaction = prepared("x", "a");

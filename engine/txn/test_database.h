@@ -19,6 +19,7 @@
 
 namespace atoll::txn {
 
+// A new directory, which the destructor removes.
 class TestDirectory {
  public:
   TestDirectory() {

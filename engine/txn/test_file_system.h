@@ -16,14 +16,16 @@
 
 namespace atoll::txn {
 
+// What a test tells the file system to do, and what the file system has counted.
 struct FileFaults {
-  std::atomic<uint32_t> read_delay_us{0};
-  std::atomic<uint64_t> reads{0};
-  std::atomic<int> reads_now{0}, reads_at_once_max{0};
-  std::atomic<bool> fail_appends{false};
-  std::atomic<int> table_appends_left{-1};  // the disk is full when it is 0; negative: never
-  std::atomic<uint64_t> appended_bytes{0};
-  std::atomic<uint64_t> syncs{0};
+  std::atomic<uint32_t> read_delay_us{0};               // how long each read takes at least
+  std::atomic<uint64_t> reads{0};                       // reads so far
+  std::atomic<int> reads_now{0}, reads_at_once_max{0};  // concurrent reads, now and at most
+  std::atomic<bool> fail_appends{false};                // true: appends to WAL files fail
+  // How many more appends to table files succeed before the disk is full. Negative: the disk is never full.
+  std::atomic<int> table_appends_left{-1};
+  std::atomic<uint64_t> appended_bytes{0};  // to WAL files
+  std::atomic<uint64_t> syncs{0};           // of WAL files
 };
 
 class WalFile final : public rocksdb::FSWritableFileOwnerWrapper {

@@ -14,8 +14,9 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr size_t kXidBytesMax = 512;  // RocksDB's limit for the name of a transaction
-constexpr size_t kRestoreBatchBytes = 1 << 20;
+constexpr size_t kXidBytesMax = 512;            // RocksDB's limit for the name of a transaction
+constexpr size_t kRestoreBatchBytes = 1 << 20;  // restore_temp() writes batches of this size
+// The largest key or value: WriteSet and RocksDB store lengths in 4 bytes.
 constexpr size_t kFieldBytesMax = std::numeric_limits<uint32_t>::max();
 
 std::unique_ptr<rocksdb::Iterator> bounded_iterator(const lsm::Family *family, rocksdb::ReadOptions read,
@@ -242,7 +243,8 @@ Status TransactionImpl::write_side(lsm::Side side, bool sync) {
   rocksdb::WriteBatch batch(writes_->batch_bytes(side));
   rocksdb::Status status = fill_batch(side, &batch);
   if (status.ok() && side == lsm::Side::kMain) status = lsm::put_mark(&batch, mark_);
-  // RocksDB is about to copy the batch into its memtables. So do not keep a large write set as a third copy.
+  // RocksDB is about to copy the batch into its memtables. So a large write set would be a third copy of the
+  // writes; this function frees it.
   if (side == lsm::Side::kMain && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   rocksdb::WriteOptions options;
   options.sync = sync && side == lsm::Side::kMain;
@@ -278,8 +280,8 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
   return lsm::from_rocksdb(rows->write(lsm::Side::kTemp, options, &batch));
 }
 
-// Writes temp first, because only this connection sees temp tables, so the write can be undone. Then the
-// result of `commit_main` decides.
+// Writes temp first. Only this connection sees temp tables, so this write can be undone before anybody else
+// sees it. Then calls `commit_main`. If that fails, undoes the write to temp.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
   if (!has_writes(lsm::Side::kTemp)) return commit_main();
   const auto release = [rows = manager_->rows()](const rocksdb::Snapshot *snapshot) {
@@ -368,12 +370,13 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync) {
   if (has_writes(lsm::Side::kMain)) {
     ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid) : prepare_main(xid));
   }
-  // RocksDB has the changes now, so do not keep a large write set as well. writes_shown_ keeps their number.
+  // RocksDB has the changes now, so a large write set is not needed any more. writes_shown_ keeps the number
+  // of writes.
   if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
   xid_ = xid;
   prepared_.store(true, std::memory_order_relaxed);
   // The sync is shared with other threads, and is made outside of RocksDB's queue of writers. A write that
-  // syncs would hold up all writes behind it in the queue; with a binary log, these include the commits of a
+  // syncs would hold up all writes after it in the queue; with a binary log, these include the commits of a
   // group, which are written one after the other.
   if (!sync || two_phase_ == nullptr) return Status::Ok();
   count_work(WorkKind::kLogSyncs);

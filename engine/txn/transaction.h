@@ -1,8 +1,8 @@
 // A transaction: snapshot, locks, own writes, savepoints, two-phase commit. It works on two RocksDB
 // databases, main and temp. So TEMPORARY tables follow the same savepoints, without touching the bucket.
 //
-// One thread at a time uses a Transaction, its connection's. Only LockTable::kill() on lock_owner() may be
-// called by other threads.
+// One thread at a time uses a Transaction, its connection's. The only thing that other threads are allowed to
+// do with it is to call LockTable::kill() for lock_owner().
 #pragma once
 
 #include <rocksdb/iterator.h>
@@ -32,12 +32,12 @@ enum class ReadAt : uint8_t {
 };
 
 struct ScanOptions {
-  std::string lower;       // inclusive; empty: no bound
-  std::string upper;       // exclusive; empty: no bound
-  bool fill_cache = true;  // false: the scan leaves the block cache as it is
-  uint64_t readahead_bytes = 0;
+  std::string lower;             // inclusive; empty: no bound
+  std::string upper;             // exclusive; empty: no bound
+  bool fill_cache = true;        // false: the scan leaves the block cache as it is
+  uint64_t readahead_bytes = 0;  // 0: RocksDB decides how much it reads ahead
   // True: all entries in the range begin with `lower`, their unique start (see put()). Spilled files of a
-  // large transaction that have no such entry are then not read.
+  // large transaction that have no such entry are then not read, if `lower` has at most 65,535 bytes.
   bool unique_start = false;
 };
 
@@ -62,7 +62,7 @@ class Transaction {
   virtual Status get(lsm::Family *family, std::string_view key, ReadAt at, rocksdb::PinnableSlice *value) = 0;
   // Returns what get() with kLatest returns, but reads no value. Requires: this transaction has locked `key`
   // exclusively. A caller that asks for many keys of one index in key order passes the same *range each time,
-  // which saves lookups. `end`: the first key behind the index.
+  // which saves lookups. `end`: the first key after the index.
   virtual Status find_locked(lsm::Family *family, std::string_view key, std::string_view end,
                              AbsentRange *range) = 0;
   // Reads many keys in one batch (MultiGet). The keys need not be sorted; *values and *statuses get
@@ -73,16 +73,16 @@ class Transaction {
                                         ReadAt at, std::vector<rocksdb::PinnableSlice> *values,
                                         std::vector<Status> *statuses) = 0;
   static constexpr size_t kMultiGetBytesMax = 16 << 20;
-  // The cursor keeps a copy of the bounds. It sees the own writes made before it was opened and none made
-  // later. It may outlive the transaction, but not a rollback to a savepoint.
+  // Opens a cursor. The cursor keeps a copy of the bounds. It sees the own writes made before it was opened
+  // and none made later. The cursor can outlive the transaction, but not a rollback to a savepoint.
   virtual std::unique_ptr<Cursor> scan(lsm::Family *family, ReadAt at, const ScanOptions &options) = 0;
   // The RocksDB snapshot for parallel readers on other threads; nullptr = latest. Valid as long as this
   // transaction keeps its snapshot. Always nullptr for kTemp, because only this connection writes to temp,
   // and only when it commits.
   virtual const rocksdb::Snapshot *snapshot(lsm::Side side) = 0;
   virtual bool has_writes(lsm::Side side) const = 0;
-  // Whether some of the transaction's writes are on local disk, because they did not fit into memory.
-  // prepare() then only serves a two-phase commit that ends on this machine.
+  // True if some of the transaction's writes are on local disk, because they did not fit into memory. After
+  // prepare(), such a transaction can be committed only on this machine, because the files are only here.
   virtual bool is_spilled() const = 0;
 
   // Writes go to memory, and from there to local disk. `unique_length`: for an entry of a unique index, the
@@ -136,9 +136,9 @@ class Transaction {
 
   // Two-phase commit. prepare() makes the writes durable under `xid` (synced if `sync`). `xid` has 1 to 512
   // bytes and is unique among prepared transactions. After an error the caller calls rollback(). After
-  // success the transaction may neither read nor write. If commit_prepared() or rollback_prepared() fails,
-  // the transaction stays prepared. The temp side of a prepared transaction lives in memory only;
-  // detach_prepared() drops it.
+  // success the transaction must neither read nor write. If commit_prepared() or rollback_prepared() fails,
+  // the transaction stays prepared. prepare() does not make writes to temp durable; detach_prepared() drops
+  // those that are in memory.
   virtual Status prepare(std::string_view xid, bool sync) = 0;
   virtual bool is_prepared() const = 0;
   // commit_prepared(): commits become visible in the order of the calls. They are not synced unless `sync` is
@@ -149,12 +149,13 @@ class Transaction {
   virtual uint64_t commit_position() const = 0;
 };
 
+// A transaction, for INFORMATION_SCHEMA and SHOW ENGINE STATUS.
 struct TransactionInfo {
   uint64_t id;
-  void *user;
-  uint64_t started_us;
-  uint64_t locks;
-  uint64_t writes;
+  void *user;           // what begin() got; nullptr: no connection has the transaction any more
+  uint64_t started_us;  // since 1970
+  uint64_t locks;       // row locks held
+  uint64_t writes;      // Transaction::write_count()
   bool prepared;
 };
 
@@ -164,6 +165,7 @@ class Manager {
   static Status open(lsm::Rows *rows, lsm::RunFiles *run_files, std::unique_ptr<Manager> *out);
 
   virtual LockTable *locks() = 0;
+  // Begins a transaction. `user`: the handler's THD*, opaque here (see LockOwner::user()).
   virtual std::unique_ptr<Transaction> begin(void *user) = 0;
 
   // The XIDs of prepared transactions without a connection: those found at open (their locks are held again)
@@ -187,16 +189,16 @@ class Manager {
   virtual std::string outermost_uncommitted(lsm::Family *family, std::string_view lower,
                                             std::string_view upper, bool last) = 0;
 
-  virtual std::vector<TransactionInfo> list() = 0;
+  virtual std::vector<TransactionInfo> list() = 0;  // one element for each Transaction object that exists
 
-  // Limits the memory that the writes of one transaction may take, in bytes: key, value and about 110 bytes
+  // Limits the memory that the writes of one transaction can take, in bytes: key, value and about 110 bytes
   // for each key. A write beyond the limit fails with kInvalid and changes nothing. 0, the default: no limit.
-  // May be called at any time.
+  // Can be called at any time.
   virtual void set_write_bytes_max(uint64_t bytes) = 0;
 
-  // Sets how much memory one transaction may use. When its row locks use a quarter of it, they become row
-  // ranges. When its writes use half of it, they go to local disk. 0: neither happens. May be called at any
-  // time.
+  // Sets how much memory one transaction can use. When its row locks use a quarter of this memory, they
+  // become row ranges (lock_table.h). When its writes use half of it, they go to local disk. 0: neither
+  // happens. Can be called at any time.
   virtual void set_transaction_memory(uint64_t bytes) = 0;
 
   // Sets the function that gives commit_position() its value; without a function, commit_position() stays 0.

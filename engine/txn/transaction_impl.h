@@ -9,7 +9,8 @@
 //          transaction release all its locks, also when they fail.
 //   TXN-2  A prepared transaction ends only by commit_prepared() or rollback_prepared(). If the call fails,
 //          the transaction stays prepared and keeps its locks. It also does so when its object is destroyed.
-//   TXN-3  See foreign_writes.h: other threads look at the write set, so it changes only under writes_mutex_.
+//   TXN-3  See foreign_writes.h: other threads must find the writes of a transaction until these are visible
+//          or undone. They look into the write set, so it changes only under writes_mutex_.
 // Tests: transaction_test.cc, prepared_test.cc, range_test.cc.
 #pragma once
 
@@ -35,14 +36,15 @@ namespace atoll::txn {
 
 class ManagerImpl;
 
-// own_result(): the result of a read that has found an own write. read_result(): the result for RocksDB's
-// answer.
+// own_result(): the result of a read that has found an own write: its value, or kNotFound if it is a removal.
+// read_result(): the result for RocksDB's answer.
 Status own_result(const OwnWrite &own, rocksdb::PinnableSlice *value);
 Status read_result(const rocksdb::Status &status);
 Status dropped_family();
 Status not_found();
 
-// A reader of the batch of a prepared transaction. Derived classes define what happens with each key.
+// Visits the changes in the batch of a prepared transaction. Derived classes define what happens with each
+// key; this class ignores everything in the batch that is not a change.
 class PreparedBatchReader : public rocksdb::WriteBatch::Handler {
  public:
   rocksdb::Status MarkBeginPrepare(bool) override { return {}; }
@@ -109,14 +111,16 @@ class TransactionImpl final : public Transaction {
   void become(TransactionImpl *prepared);  // takes over a prepared transaction whose object is being
                                            // destroyed
   void abandon();                          // at shutdown: the transaction stays prepared in the WAL
+  // For a transaction found prepared at open: lock its rows, from its batch or from its spilled files.
   Status take_recovered_locks();
-  Status take_spilled(const std::string &name);  // of a transaction found prepared at open
+  Status take_spilled(const std::string &name);
   TransactionInfo describe() const;
   bool is_writer_of(const lsm::Family *family) const {
     return std::find(written_families_.begin(), written_families_.end(), family->id()) !=
            written_families_.end();
   }
-  // Finds the transaction's first write in [lower, upper), or its last one if `forward` is false. Any thread.
+  // Finds the transaction's first write in [lower, upper), or its last one if `forward` is false. Returns
+  // false if there is none. Any thread.
   bool find_write(const lsm::Family *family, std::string_view lower, std::string_view upper, bool forward,
                   FoundWrite *found) const;
 
@@ -132,7 +136,7 @@ class TransactionImpl final : public Transaction {
   // In transaction_ranges.cc, except read_from_database(), which is in reads/multi_get.cc.
   void use_family(lsm::Family *family);
   void count_writer(uint32_t family_id);
-  void keep_extents();  // replaces a large write set by its extents
+  void keep_extents();  // replaces a large write set by the first and last key of each index (WriteExtents)
   void forget_writes();
   std::vector<size_t> read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
                                          ReadAt at, std::vector<size_t> *missing,
@@ -173,14 +177,15 @@ class TransactionImpl final : public Transaction {
   std::shared_ptr<WriteSet> writes_;             // shared with open cursors; nullptr: no writes in memory
   std::unique_ptr<WriteExtents> extents_;        // of writes that are no longer in writes_
   std::unique_ptr<Spill> spill_;                 // nullptr: no writes are on local disk
-  std::unique_ptr<lsm::Ingestion> ingestion_;    // of the files in spill_, after it was prepared
+  std::unique_ptr<lsm::Ingestion> ingestion_;    // of the files in spill_, while it waits for its commit
   Status lost_;                                  // not ok: found prepared at open, and its files are gone
-  std::vector<uint32_t> written_families_;       // families of main that count it in FamilyActivity
+  std::vector<uint32_t> written_families_;       // families of main whose FamilyActivity counts this writer
+  // The prepared section in RocksDB's log; nullptr: not prepared, or no writes to main.
   std::unique_ptr<rocksdb::Transaction> two_phase_;
-  lsm::CommitMark mark_;
-  std::string xid_;
-  std::atomic<bool> prepared_{false};
-  std::atomic<uint64_t> writes_shown_{0};
+  lsm::CommitMark mark_;                   // for the commit, see set_mark()
+  std::string xid_;                        // of a prepared transaction
+  std::atomic<bool> prepared_{false};      // true: prepare() has succeeded, and the transaction has not ended
+  std::atomic<uint64_t> writes_shown_{0};  // what write_count() returns, on any thread
   uint64_t commit_position_ = 0;
 };
 
@@ -209,15 +214,15 @@ class ManagerImpl final : public Manager {
 
   lsm::Rows *rows() const { return rows_; }
   lsm::RunFiles *run_files() const { return run_files_; }
-  // How large a write set may be before it goes to local disk: half of a transaction's memory. 0: no limit.
+  // The size of a write set at which it goes to local disk: half of a transaction's memory. 0: no limit.
   uint64_t spill_bytes() const { return spill_bytes_.load(std::memory_order_relaxed); }
   std::string new_spill_directory();
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }
   FamilyActivity *activity() { return &activity_; }
   // Finds the uncommitted write of a transaction other than `self` that comes first in the direction of the
-  // scan, and cuts [*lower, *upper) to the part that the scan reaches before it. False: there is no such
-  // write.
+  // scan, and cuts [*lower, *upper) to the part that the scan reaches before this write. Returns false if
+  // there is no such write.
   bool find_foreign_write(const TransactionImpl *self, const lsm::Family *family, std::string *lower,
                           std::string *upper, bool forward, std::string *entry);
   uint64_t wal_position() const { return wal_position_ ? wal_position_() : 0; }
@@ -228,6 +233,8 @@ class ManagerImpl final : public Manager {
   void remove(TransactionImpl *transaction);
 
  private:
+  // A part of the running transactions. There are 16 parts with a mutex each, so that beginning and ending
+  // transactions rarely wait for each other.
   struct alignas(64) Registry {
     Mutex mutex;
     std::vector<TransactionImpl *> transactions ATOLL_GUARDED_BY(mutex);
@@ -243,6 +250,7 @@ class ManagerImpl final : public Manager {
   std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0}, spill_bytes_{0}, next_spill_{1};
   std::array<Registry, 16> registries_;
   Mutex prepared_mutex_;
+  // The prepared transactions without a connection, by XID.
   std::map<std::string, std::unique_ptr<TransactionImpl>, std::less<>> prepared_
       ATOLL_GUARDED_BY(prepared_mutex_);
 };

@@ -1,11 +1,11 @@
 // Range locks of transactions. An insert looks for range locks of other transactions, and a range lock looks
 // for their uncommitted writes.
 //
-// Why at least one of the two sees the other (LOCK-4): an insert counts itself as a writer of the family, and
-// then reads the count of ranges. A range lock raises the count of ranges, and then reads the count of
-// writers. When both see each other, the index's mutex decides. Either the write is there when the range lock
-// looks, and the range stops in front of it. Or the range is there when the insert looks, and the insert
-// waits.
+// Why at least one of the two sees the other, so that no insert goes into a locked range (LOCK-4): an insert
+// counts itself as a writer of the family, and then reads the count of ranges. A range lock raises the count
+// of ranges, and then reads the count of writers. When both see each other, the order in which they take the
+// index's mutex decides. Either the write is there when the range lock looks, and the range ends before it.
+// Or the range is there when the insert looks, and the insert waits.
 
 #include <memory>
 #include <utility>

@@ -9,9 +9,9 @@ namespace atoll::txn {
 
 namespace {
 
-// Locks every row that the batch of a recovered transaction writes. The column family ids of RocksDB are
-// those of lsm. Leaves out the catalog's family, because the catalog has counters, which are written without
-// locks.
+// Locks every row that the batch of a recovered transaction writes. The batch has RocksDB's column family
+// ids, which are also those of lsm::Family. Leaves out the catalog's family, because the catalog has
+// counters, which are written without locks.
 class KeyLocker final : public PreparedBatchReader {
  public:
   KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents, uint32_t catalog_family)
@@ -68,7 +68,7 @@ Status Manager::open(lsm::Rows *rows, lsm::RunFiles *run_files, std::unique_ptr<
 }
 
 void ManagerImpl::set_transaction_memory(uint64_t bytes) {
-  constexpr uint64_t kRowLockBytes = 128;
+  constexpr uint64_t kRowLockBytes = 128;  // memory of one row lock
   locks_.set_row_locks_max(bytes / 4 / kRowLockBytes);
   spill_bytes_.store(bytes / 2, std::memory_order_relaxed);
 }
@@ -85,8 +85,8 @@ Status ManagerImpl::recover() {
   return Status::Ok();
 }
 
-// No prepared transaction of an earlier start uses the same number, because recover_one() raises next_spill_
-// above their numbers.
+// The directory's name is a number. No prepared transaction of an earlier start has the same number, because
+// recover_one() makes next_spill_ greater than the numbers of all of them.
 std::string ManagerImpl::new_spill_directory() {
   return run_files_->spill_directory() + "/" + std::to_string(next_spill_.fetch_add(1));
 }

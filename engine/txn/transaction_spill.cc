@@ -2,7 +2,8 @@
 // how they are committed (docs/internals/huge-transactions.md). The files themselves are in spill.cc.
 //
 // The marker of a prepared transaction is a key in the default family. It exists from the moment when the
-// database has ingested the transaction's files until the WAL has the record that ends the transaction.
+// database has ingested the transaction's files until the WAL has the record that ends the transaction. So
+// after a crash, a prepared transaction with a marker was committed.
 
 #include <charconv>
 #include <filesystem>
@@ -35,8 +36,8 @@ class MarkerFinder final : public PreparedBatchReader {
 };
 
 // Commits the prepared transaction with `mark`. RocksDB writes the transaction's commit-time batch to the log
-// in front of the commit record. Clears the batch first, because an earlier commit of this transaction that
-// failed has left its mark there.
+// before the commit record. Clears the batch first, because it still has the mark of an earlier commit of
+// this transaction, if that commit failed.
 Status commit_with_mark(rocksdb::Transaction *prepared, const lsm::CommitMark &mark) {
   rocksdb::WriteBatch *record = prepared->GetCommitTimeWriteBatch();
   record->Clear();
@@ -113,10 +114,10 @@ Status TransactionImpl::find_own(const lsm::Family *family, std::string_view key
   return Status::Ok();
 }
 
-// ---- Commit --------------------------------------------------------------------------------------
+// ---- Preparing and committing spilled writes -----------------------------------------------------
 
-// Calls visit() for each temp key that the transaction has written. Visits a key in several runs several
-// times.
+// Calls visit() for each temp key that the transaction has written. Visits a key several times if several
+// runs have it.
 Status TransactionImpl::visit_temp_keys(const std::function<Status(lsm::Family *, std::string_view)> &visit) {
   Status status;
   writes_->each(lsm::Side::kTemp, [&](lsm::Family *family, std::string_view key, const OwnWrite &) {
@@ -176,7 +177,7 @@ Status TransactionImpl::commit_ingestion() {
 }
 
 // Writes a record to the WAL after the ingestion. The record gives the commit a position in the WAL. Atoll
-// needs such positions to measure how far the bucket is behind.
+// needs such positions to measure the lag of the bucket.
 Status TransactionImpl::commit_spilled(bool sync) {
   ATOLL_RETURN_IF_ERROR(prepare_ingestion(false));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
@@ -206,8 +207,8 @@ Status TransactionImpl::prepare_spilled(std::string_view xid) {
 
 Status TransactionImpl::commit_prepared_main(bool sync) {
   two_phase_->GetWriteOptions()->sync = sync;
-  // Tables of the transaction may have been dropped before its commit was decided. Their rows do not matter
-  // then.
+  // Tables of the transaction can have been dropped before its commit was decided. Then nobody can see their
+  // rows, so RocksDB leaves them out.
   two_phase_->GetWriteOptions()->ignore_missing_column_families = true;
   if (!is_spilled()) {
     const SharedLock gate(*manager_->rows()->commit_gate());
@@ -219,14 +220,14 @@ Status TransactionImpl::commit_prepared_main(bool sync) {
   if (ingestion_ == nullptr) ATOLL_RETURN_IF_ERROR(prepare_ingestion(true));
   ATOLL_RETURN_IF_ERROR(commit_ingestion());
   const SharedLock gate(*manager_->rows()->commit_gate());
-  // From here on the transaction is committed. If the record cannot be written, the marker tells the next
-  // start that it is committed.
+  // From here on the transaction is committed. If the commit record cannot be written, the marker tells the
+  // next start that the transaction is committed.
   (void)commit_with_mark(two_phase_.get(), mark_);
   commit_position_ = manager_->wal_position();
   return Status::Ok();
 }
 
-// ---- Recovery ------------------------------------------------------------------------------------
+// ---- Recovery of prepared transactions at open ---------------------------------------------------
 
 // Takes over the spilled files of a prepared transaction found at open, and locks the rows in them. If the
 // files are gone (the local disk was lost), the transaction can only be rolled back.
@@ -243,7 +244,8 @@ Status TransactionImpl::take_spilled(const std::string &name) {
       "from there");
   for (const auto &run : *spill_->runs()) {
     for (const SpilledRun::Part &part : run->parts()) {
-      if (part.family == manager_->rows()->catalog_family()) continue;  // it has counters, see KeyLocker
+      // The catalog's family has counters, which are written without locks (see KeyLocker).
+      if (part.family == manager_->rows()->catalog_family()) continue;
       const auto cursor = part.file->cursor();
       for (cursor->to_first(); cursor->valid(); cursor->next()) {
         extents_->add(part.family->id(), cursor->key());

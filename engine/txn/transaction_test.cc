@@ -1,6 +1,6 @@
 // Goal:   a transaction reads, writes, rolls back and commits as transaction.h says.
-// Method: scenes with two transactions over real databases in a temporary directory. Failures are injected
-//         into WAL writes. Many threads raise one counter, which shows lost updates.
+// Method: short sequences of steps of two transactions, over real databases in a temporary directory.
+//         Failures are injected into WAL writes. Many threads raise one counter, which shows lost updates.
 
 #include "txn/transaction.h"
 

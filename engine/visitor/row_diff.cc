@@ -14,7 +14,7 @@
 namespace atoll::visitor {
 namespace {
 
-constexpr size_t kBatchKeys = 32;  // a row has at most 4 MiB, so a batch at most 256 MiB of both states
+constexpr size_t kBatchKeys = 32;  // a value has at most 4 MiB, so a batch of both states at most 256 MiB
 
 Status compare_all(StoredEntries *before, StoredEntries *after, RowCounts *counts) {
   while (before->valid() || after->valid()) {

@@ -1,8 +1,9 @@
 // Counts the rows of a table that differ between two states of a database. Compares the keys of the primary
 // index and the bytes that are stored under them, without decoding either.
 //
-// If the table has the same place in both states, only keys in table files that one of the states lacks are
-// read (lsm/past/changed_keys.h). If it was rebuilt, truncated or moved, all rows of both states are read.
+// If the table has the same column family and key prefix in both states, only keys in table files that one of
+// the states lacks are read (lsm/past/changed_keys.h). If it was rebuilt, truncated or moved, all rows of
+// both states are read.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct RowCounts {
   uint64_t inserted = 0;
   uint64_t changed = 0;
   uint64_t deleted = 0;
-  uint64_t keys_read = 0;  // how many keys were looked at
+  uint64_t keys_read = 0;  // how many keys were compared
 };
 
 // Threads: any, one at a time.

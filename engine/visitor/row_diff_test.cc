@@ -26,7 +26,8 @@ using Model = std::map<uint32_t, std::string>;
 
 constexpr uint16_t kPrimary = 1, kSecondary = 2;
 
-// A state as a visitor sees it: here all of a test database, whose memtables must be empty.
+// A state as a visitor sees it: here all of a test database. Its memtables must be empty, because files()
+// lists only table files.
 class StateOfTest final : public lsm::PastDatabase {
  public:
   // Keeps RocksDB from deleting files, because a compaction could delete one between files() and open_file().
@@ -187,7 +188,7 @@ TEST_F(RowDiffTest, only_keys_of_files_that_differ_are_looked_at) {
   EXPECT_EQ(compare(&table_, &table_).keys_read, 0u);
   Model after = model_;
   put(&second_, 3, "changed", &after);
-  put(&second_, 4000, "value", &after);  // the value stays the same
+  put(&second_, 4000, "value", &after);  // this key is in a new file, but its value is the same
   remove(&second_, 17, &after);
   const RowCounts found = compare(&table_, &table_);
   expect_equal(found, {.inserted = 0, .changed = 1, .deleted = 1});

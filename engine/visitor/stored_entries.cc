@@ -7,7 +7,7 @@
 namespace atoll::visitor {
 namespace {
 
-constexpr size_t kReadBytes = 2 << 20;  // as in a scan of rows; TableReader then fetches ahead
+constexpr size_t kReadBytes = 2 << 20;  // as in a parallel scan; for such reads TableReader fetches ahead
 
 }  // namespace
 

@@ -14,15 +14,15 @@ namespace atoll::visitor {
 
 using Range = catalog::Doomed::Range;
 
-// Errors: kCorruption: the table has no column family.
+// Finds the column family that has the table's rows. Errors: kCorruption: the state has no such family.
 Status find_family(lsm::PastDatabase *state, const catalog::TableDef &table, lsm::Family **out);
 
-// The range of keys of the table's rows.
+// Returns the range of the keys under which the table's rows are stored.
 Range rows_of(const catalog::TableDef &table);
 
-// Errors: kInterrupted (base/interrupt.h).
+// Checks whether this thread should stop. Errors: kInterrupted (base/interrupt.h).
 Status check_interrupt();
-// A loop over keys calls check_interrupt() once for this number of them.
+// A loop over keys calls check_interrupt() once for this number of keys.
 inline constexpr uint64_t kKeysPerQuestion = 1024;
 
 // Threads: one.

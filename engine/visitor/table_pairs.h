@@ -13,13 +13,14 @@ struct TablePair {
   catalog::TablePtr after;
 };
 
+// How the definition of a table differs between two states; change_of() chooses the value.
 enum class Change : uint8_t {
-  kNone,     // the same definition
+  kNone,     // the definition is the same in both states
   kAdded,    // only the second state has the table
   kDropped,  // only the first state has it
   kRebuilt,  // another table has its name: ALTER copied the rows, or the table was dropped and made again
   kRenamed,
-  kAltered,  // columns, indexes or options
+  kAltered,  // its columns, indexes or options have changed
 };
 
 // Pairs tables that have the same id and creation time, under whatever name, and then the tables that are

@@ -4,7 +4,7 @@
 use objstore::StoreError;
 use std::io::{BufRead, IsTerminal, Write};
 
-/// Whether the user has agreed.
+/// Whether the user has agreed already, by an option on the command line, or must be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Consent {
     /// The user has agreed with --yes.

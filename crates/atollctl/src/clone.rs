@@ -9,7 +9,7 @@ use objstore::protocol::{CloneRequest, Inspector, Past};
 use objstore::{Bucket, StoreError};
 
 /// Clones the database of `inspector` into the bucket `child`, whose URL is `child_url`. Returns true when
-/// the clone was made.
+/// the clone was made. False: the request cannot be carried out, and a message on standard error says why.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,
@@ -52,7 +52,8 @@ pub(crate) async fn run(
 }
 
 /// Tells the parents of the clone of `inspector` that it needs none of their files any more. Returns true
-/// when every parent was told.
+/// when every parent was told. False: the clone still reads files of a parent or is no clone, and a message
+/// on standard error says so.
 pub(crate) async fn release(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match inspector.release_parents().await {
         Ok(origins) if printer.is_json() => printer.json(&origins),

@@ -1,4 +1,5 @@
-//! What can be asked for on the command line.
+//! The commands of atollctl with their options, as the crate clap parses them. `--help` shows the comments of
+//! commands and options.
 
 use crate::copy::TargetOptions;
 use crate::figures::cost::CostOptions;
@@ -247,7 +248,7 @@ impl PastOptions {
 }
 
 impl Command {
-    /// Where the database is.
+    /// The URL of the database; "" for a command that needs no database.
     pub(crate) fn url(&self) -> &str {
         match self {
             Self::Snapshot { action } => action.url(),

@@ -52,7 +52,9 @@ impl TargetOptions {
     }
 }
 
-/// What to copy.
+/// Which state to copy, and whether the copy is brought up to date later. The command `copy` uses `InStep`.
+/// The commands `clone` and `restore --to` use `Clone` when the new bucket cannot share files with the
+/// database.
 pub(crate) enum Purpose {
     /// Copy the present state. A later call brings the copy up to date.
     InStep { limit_mib_per_second: Option<u64> },
@@ -61,7 +63,7 @@ pub(crate) enum Purpose {
 }
 
 /// Copies the database of `inspector` into the bucket `target`, whose URL is `target_url`. Returns true when
-/// the copy is complete.
+/// the copy is complete. False: the request cannot be carried out, and a message on standard error says why.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

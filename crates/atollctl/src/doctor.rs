@@ -15,7 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 /// A greater difference between the clocks of this machine and of the bucket gives a warning. At 15 minutes
 /// S3 refuses the signatures of requests.
 const SKEW_MAX: Duration = Duration::from_secs(60);
-/// Round trips above this make `atoll_durability=sync` slow.
+/// A longer round trip to the bucket gives a warning, because with `atoll_durability=sync` each commit waits
+/// for a round trip.
 const ROUND_TRIP_SLOW: Duration = Duration::from_millis(100);
 const ROUND_TRIPS: u32 = 5;
 
@@ -27,7 +28,7 @@ pub(crate) enum Verdict {
     Failed,
 }
 
-/// The result of one step.
+/// The result of one step, such as a listing, a test write or a comparison of the clocks.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Finding {
     pub(crate) step: &'static str,
@@ -35,7 +36,8 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
-/// Takes all steps and prints their results. Returns true when no step failed.
+/// Takes all steps and prints their results. Returns true when no step failed; a step with a warning has not
+/// failed.
 pub(crate) async fn run(printer: &Printer, config: Result<StoreConfig, StoreError>) -> bool {
     let findings = match config.and_then(|config| Ok((client::connect(&config, Arc::default())?, config))) {
         Ok((bucket, config)) => {

@@ -143,7 +143,8 @@ async fn certify(cli: &Cli, printer: &Printer, options: &CertifyOptions) -> Resu
     })
 }
 
-/// Runs one of the commands that work on the database of `inspector`. Returns true when all is well.
+/// Runs one of the commands that work on the database of `inspector`. Returns true when all is well. False
+/// gives exit status 1: something is wrong with the database, or the request cannot be carried out.
 async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match &cli.command {
         Command::Status { .. } => status(printer, inspector).await,

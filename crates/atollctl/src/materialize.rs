@@ -7,7 +7,8 @@ use objstore::StoreError;
 use objstore::protocol::{Inspector, MaterializeStatus};
 
 /// Asks the user, then copies the files that the clone reads in other databases. Returns true when those
-/// databases need not keep any file for the clone any more.
+/// databases need not keep any file for the clone any more. False: they must still keep files, or the request
+/// cannot be carried out; a message says why.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

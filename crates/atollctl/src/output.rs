@@ -47,7 +47,8 @@ impl Printer {
     }
 }
 
-/// Columns as wide as their widest cell. A heading that starts with `>` aligns to the right.
+/// A table of text. Each column is as wide as its widest cell. A heading that starts with `>` aligns its
+/// column to the right.
 pub(crate) struct Table {
     right: Vec<bool>,
     rows: Vec<Vec<String>>,
@@ -94,7 +95,7 @@ pub(crate) fn shown(name: &str) -> String {
     name.chars().map(character).collect()
 }
 
-/// Bytes with a binary unit.
+/// A number of bytes as text with a binary unit, such as `1.5 KiB`.
 pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";

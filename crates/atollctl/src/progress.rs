@@ -21,7 +21,7 @@ fn bar(printer: &Printer, template: &str) -> ProgressBar {
     bar
 }
 
-/// Shows `done` of `total`.
+/// Sets the bar to `done` of `total` bytes or objects.
 pub(crate) fn show(bar: &ProgressBar, done: u64, total: u64) {
     bar.set_length(total);
     bar.set_position(done);

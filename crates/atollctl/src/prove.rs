@@ -12,8 +12,9 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Restores into a scratch directory below `place` and reads all table files. If `rows` is given, reads all
-/// rows, too. Returns true when the restore worked.
+/// Restores into a scratch directory below `place` (None: below the directory for temporary files) and reads
+/// all table files. If `rows` is given, reads all rows, too. Returns true when the restore worked. False: a
+/// restore would fail or lack data, and the printed problems say why.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -15,7 +15,8 @@ pub(crate) fn wanted(past: &PastOptions) -> Result<Past, StoreError> {
     past.get().ok_or_else(missing)
 }
 
-/// Shows what [`run`] would do. Returns true when it can be done.
+/// Shows what [`run`] would do. Returns true when it can be done. False: a message on standard error says why
+/// not.
 pub(crate) async fn plan(printer: &Printer, inspector: &Inspector, past: &Past) -> Result<bool, StoreError> {
     let plan = match inspector.plan_rewind(past).await {
         Err(error) => return refused(error),
@@ -36,7 +37,8 @@ pub(crate) async fn plan(printer: &Printer, inspector: &Inspector, past: &Past) 
 }
 
 /// Puts the database back to `past` and keeps the present as the snapshot `keep`. Returns true when this is
-/// done.
+/// done. False: the request cannot be carried out or the user does not agree, and a message on standard error
+/// says so.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -16,7 +16,7 @@ const END: &str = ".";
 /// The exit status of `atollctl-rows` when a state cannot be opened because it is damaged.
 const EXIT_CORRUPTION: i32 = 3;
 
-/// The bucket whose rows are read, and the directory in which RocksDB opens them.
+/// The bucket whose rows are read, and the directory for RocksDB's local files.
 pub(crate) struct Place {
     pub(crate) config: StoreConfig,
     /// None: a scratch directory below the one for temporary files.
@@ -29,7 +29,7 @@ pub(crate) struct ChangedRows {
     name: String,
     /// `changed` when only rows differ; or else `altered`, `renamed`, `rebuilt`, `added` or `dropped`.
     change: String,
-    /// The earlier name of a renamed table.
+    /// The earlier name of a renamed table; None for a table that was not renamed.
     former_name: Option<String>,
     inserted: u64,
     changed: u64,
@@ -173,8 +173,9 @@ fn named<'a, 'b>(fields: &'a [&'b str], names: &TableNames) -> Option<(String, &
     let place = (family.parse().ok()?, prefix.parse().ok()?);
     let name = full_name(database, table);
     // `@` is left in `name` when it uses a code for characters that only the server can decode. The owner has
-    // noted the decoded name in the bucket. But that is the table's present name, and the table may have had
-    // another name at the time of the state that is read.
+    // noted the decoded name in the bucket. But that is the table's present name, and the table possibly had
+    // another name at the time of the state that is read. So the noted name is used only when `name` cannot
+    // be decoded here.
     let hinted = names.tables.iter().chain(&names.gone).find(|table| table.place() == place);
     let name = match hinted {
         Some(hinted) if name.contains('@') => format!("{}.{}", hinted.database, hinted.name),
@@ -203,7 +204,7 @@ fn decoded(name: &str) -> String {
     text
 }
 
-/// The changed rows as a table of text for people.
+/// Makes a table for people from the changed rows.
 pub(crate) fn table(rows: &[ChangedRows]) -> Table {
     let mut table = Table::new(&["table", "change", ">inserted", ">changed", ">deleted", ">keys read"]);
     for row in rows {

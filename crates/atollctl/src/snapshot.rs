@@ -62,7 +62,8 @@ impl SnapshotAction {
     }
 }
 
-/// Runs `action`. Returns true when all is well.
+/// Runs `action`. Returns true when all is well. False: the request cannot be carried out, or a listed
+/// snapshot has a problem; a message says so.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -10,8 +10,9 @@ use std::mem::MaybeUninit;
 pub struct AtollResult {
     /// The number of an `atoll::Code`.
     pub code: u8,
-    /// NUL-terminated UTF-8. The bytes behind the NUL are not initialised, because clearing a kilobyte in
-    /// each call would cost more than finding a part in the cache.
+    /// A text for people: NUL-terminated UTF-8, empty on success. The bytes after the NUL are not
+    /// initialised, because clearing a kilobyte in each call would cost more than finding a part in the
+    /// cache.
     pub message: [MaybeUninit<c_char>; 1023],
 }
 
@@ -126,7 +127,8 @@ impl AtollResult {
         Self { code: Code::Ok as u8, message }
     }
 
-    /// Overwrites this result. Success writes only the code and an empty message, not the whole kilobyte.
+    /// Overwrites this result with `outcome`. For a success it writes only the code and an empty message, not
+    /// the whole kilobyte.
     pub fn set(&mut self, outcome: Result<(), &StoreError>) {
         match outcome {
             Ok(()) => {
@@ -187,7 +189,8 @@ pub(crate) unsafe fn text_of(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Makes a Rust log function of the C callback `log` of the configuration; without one, nothing is logged.
+/// Makes a Rust log function from the C callback `log` of the configuration. Without a callback, nothing is
+/// logged.
 pub(crate) fn log_function(log: Option<extern "C" fn(c_int, *const c_char)>) -> objstore::LogFn {
     let Some(log) = log else { return objstore::log::silent() };
     std::sync::Arc::new(move |level: Level, message: &str| {
@@ -196,8 +199,8 @@ pub(crate) fn log_function(log: Option<extern "C" fn(c_int, *const c_char)>) -> 
     })
 }
 
-/// Makes an `Interrupt` of the C callback `wish` of the configuration, which returns `ATOLL_WISH_*`. Without
-/// one, nothing is ever interrupted.
+/// Makes an `Interrupt` from the C callback `wish` of the configuration, which returns `ATOLL_WISH_*`.
+/// Without a callback, no wait is ever interrupted.
 pub(crate) fn interrupt_function(wish: Option<extern "C" fn() -> c_int>) -> Interrupt {
     match wish {
         Some(wish) => Interrupt::asking(move || match wish() {

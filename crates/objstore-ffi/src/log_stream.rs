@@ -1,4 +1,5 @@
-//! MANIFEST and WAL: C++ reports what RocksDB has written and synced, and waits until the bucket has it.
+//! The functions for MANIFEST and WAL: C++ reports what RocksDB has written and synced, and waits until the
+//! bucket has these bytes.
 
 use crate::abi::AtollResult;
 use crate::guard::{guarded, guarded_or};

@@ -1,4 +1,4 @@
-//! Mounts: reading past states of a database.
+//! The functions for mounts. With a mount, C++ reads the table files of a past state of a database.
 
 use crate::abi::{AtollResult, text_of};
 use crate::file::OpenFile;

@@ -1,4 +1,5 @@
-//! Opening and closing a store, its settings, and reports of what RocksDB does with table files.
+//! The functions that open and close a store, change its settings, and report what RocksDB does with table
+//! files.
 
 use crate::abi::{AtollResult, AtollStoreConfig, EachFile, interrupt_function, log_function, text_of};
 use crate::guard::{guarded, guarded_or};
@@ -327,7 +328,7 @@ fn history(retention_s: u32, bytes_max: u64) -> HistoryLimits {
     HistoryLimits { retention: Duration::from_secs(retention_s.into()), bytes_max }
 }
 
-/// Returns the store behind a handle.
+/// Returns the store to which a handle belongs.
 ///
 /// # Safety
 ///

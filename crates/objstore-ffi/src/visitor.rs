@@ -1,4 +1,5 @@
-//! Visitors: reading states of a database that another process may own.
+//! The functions for visitors. With a visitor, C++ mounts states of a database that this process does not
+//! own.
 
 use crate::abi::{AtollResult, AtollStoreConfig, log_function, text_of};
 use crate::guard::{guarded, guarded_or};

@@ -18,6 +18,8 @@ const TABLES_PER_THREAD: u64 = 12;
 /// More than one part of the cache, so that a read of a table fetches several parts.
 const TABLE_BYTES: usize = 300_000;
 const APPENDS: u64 = 60;
+/// The time limit of calls that wait for the bucket, and the greatest lag. It is long enough for a slow
+/// machine. A call that exceeds it fails the test.
 const TIMEOUT_MS: u32 = 60_000;
 
 /// An open store as C code has it: a raw pointer, which all threads of the test share.
@@ -78,7 +80,8 @@ fn open(folder: &Path) -> Handle {
     Handle(store)
 }
 
-/// The bytes of table `number`; they differ from table to table and from place to place.
+/// The bytes of table `number`. They differ from table to table and from offset to offset, so that a read of
+/// the wrong bytes is noticed.
 fn table_bytes(number: u64) -> Vec<u8> {
     (0..TABLE_BYTES as u64).map(|at| ((at ^ (at >> 9)).wrapping_mul(2 * number + 1) >> 3) as u8).collect()
 }

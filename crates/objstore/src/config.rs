@@ -16,8 +16,8 @@ use std::time::Duration;
 pub enum Durability {
     /// The commit is in the local WAL.
     Local = 0,
-    /// The commit is in the local WAL and follows to the bucket. Commits wait when the bucket's lag exceeds
-    /// its limit.
+    /// The commit is in the local WAL, and the shipper uploads it afterwards. Commits wait while the lag
+    /// exceeds its limit.
     #[default]
     Async = 1,
     /// The commit is in the bucket.
@@ -82,7 +82,7 @@ impl StoreConfig {
         }
     }
 
-    /// The same configuration with other access keys.
+    /// Returns a copy of this configuration in which `keys` replace the access keys.
     pub(crate) fn with_keys(&self, keys: Keys) -> Self {
         let Keys { access_key, secret_key, session_token } = keys;
         Self { access_key, secret_key, session_token, ..self.clone() }
@@ -185,7 +185,8 @@ impl Location {
     }
 }
 
-/// The full URL of an endpoint spelling: `host`, `host:port`, `http://...`, `https://...`; None for "".
+/// Makes the full URL of an endpoint that is spelled `host`, `host:port`, `http://...` or `https://...`. None
+/// for "". Errors: `Invalid` for any other spelling.
 ///
 /// An endpoint without a scheme gets https://, except on the loopback interface, where test servers speak
 /// plain HTTP.

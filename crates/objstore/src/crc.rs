@@ -2,7 +2,8 @@
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
-/// The unit of the part cache and of part checksums.
+/// The size of a part in bytes. The cache reads and stores objects in parts of this size, and an upload
+/// computes a checksum for each part.
 ///
 /// Why 256 KiB: a GET of one part takes hardly longer than the wait for its first byte. That wait is about 20
 /// ms, and the transfer of 256 KiB takes 2 ms at 1 Gbit/s. A point read in a 64 MiB file fetches 0.4 % of the
@@ -24,7 +25,7 @@ pub(crate) fn part_crcs(bytes: &[u8]) -> Vec<u32> {
     bytes.chunks(PART_BYTES as usize).map(crc32c).collect()
 }
 
-/// The checksum of a whole file of `size` bytes from those of its parts.
+/// Computes the checksum of a whole file of `size` bytes from the checksums of its parts.
 pub(crate) fn crc_of_parts(crcs: &[u32], size: u64) -> u32 {
     let mut whole = 0;
     for (part, crc) in crcs.iter().enumerate() {

@@ -29,9 +29,9 @@ pub fn utc_seconds(time_s: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02}", day + 1)
 }
 
-/// Parses a time such as `2026-01-31 23:59:59.5` into microseconds since 1970. `T` may stand for the blank,
-/// and the seconds or the whole time of day may be missing. The time is in UTC, unless an offset such as
-/// `+02:00` or `-0530` follows. `Z` and ` UTC` may follow, too.
+/// Parses a time such as `2026-01-31 23:59:59.5` into microseconds since 1970. `T` can stand for the blank,
+/// and the seconds or the whole time of day can be missing. The time is in UTC, unless an offset such as
+/// `+02:00` or `-0530` follows. `Z` and ` UTC` can follow, too, and change nothing.
 ///
 /// Errors: `Invalid`, also when a time zone is named, because on the day on which summer time ends, one hour
 /// occurs twice in such a zone.
@@ -48,6 +48,7 @@ pub fn parse(text: &str) -> Result<u64> {
 }
 
 /// Splits `text` into the date with the time, and the offset in seconds east of UTC (0 when none is given).
+/// None if the offset cannot be parsed.
 fn split_offset(text: &str) -> Option<(&str, i64)> {
     let in_utc = text.strip_suffix("UTC").or_else(|| text.strip_suffix('Z'));
     if let Some(local) = in_utc {
@@ -65,8 +66,8 @@ fn split_offset(text: &str) -> Option<(&str, i64)> {
     (hours <= 15 && minutes < 60).then(|| (local.trim_end(), sign * (hours * 60 + minutes) * 60))
 }
 
-/// Parses a date and time without an offset: the microseconds since the beginning of 1970 in the same time
-/// zone.
+/// Parses a date and time without an offset into the microseconds since the beginning of 1970 in the same
+/// time zone. None if `text` is no date and time.
 fn parse_local(text: &str) -> Option<u64> {
     let (date, time) = text.split_once([' ', 'T']).unwrap_or((text, "00:00"));
     let [year, month, day] = numbers(date, '-')?.try_into().ok()?;

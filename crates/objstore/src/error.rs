@@ -7,7 +7,8 @@
 
 use std::fmt::Display;
 
-/// The numbers of `atoll::Code` in engine/base/status.h. Append only.
+/// The numbers of `atoll::Code` in engine/base/status.h. A new code gets a new number, and no number changes,
+/// because C++ uses the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Code {
@@ -23,7 +24,7 @@ pub enum Code {
     NoSpace = 7,
     /// A newer writer owns the bucket. Stop writing.
     Fenced = 8,
-    /// This server may not write to this bucket or directory.
+    /// This server is not allowed to write to this bucket or directory.
     ReadOnly = 9,
     /// The configuration cannot work. Report the message to the user.
     Invalid = 10,
@@ -43,7 +44,7 @@ pub enum StoreError {
     NotFound {
         /// What was tried, e.g. `reading`.
         operation: &'static str,
-        /// Key relative to the prefix, or a file number.
+        /// The key of the object, relative to the prefix of the database, or the number of a file.
         object: String,
     },
     /// The bucket did not answer, or not in time. After a conditional write the outcome is unknown: call
@@ -51,8 +52,8 @@ pub enum StoreError {
     #[error("{0}")]
     Unavailable(String),
     /// The bucket answered, but refuses the request: wrong key, wrong bucket, clock skew. In a running server
-    /// the cause may pass (keys rotate), so the server waits. At start it is a configuration error: see
-    /// [`StoreError::at_open`].
+    /// the cause can pass (for example when keys are replaced), so the server waits. At start it is a
+    /// configuration error: see [`StoreError::at_open`].
     #[error("{0}")]
     Refused(String),
     /// A disk, a quota or the bucket is full.
@@ -61,7 +62,8 @@ pub enum StoreError {
     /// A newer writer has closed this epoch, for ever.
     #[error("{0}")]
     Fenced(String),
-    /// This process may not write here: another live owner, or a bucket without conditional writes.
+    /// This process is not allowed to write here, because another owner lives, the bucket has no conditional
+    /// writes, or a permission is missing.
     #[error("{0}")]
     ReadOnly(String),
     /// The configuration cannot work.
@@ -131,7 +133,7 @@ impl StoreError {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// The error for a failed operation on the local disk: `action` on `path`.
+    /// Makes the error for a failed operation on the local disk: `action` says what was tried on `path`.
     pub fn from_io(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let message = format!("{action} {}: {error}", path.display());
         match error.raw_os_error() {

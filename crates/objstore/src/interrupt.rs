@@ -2,9 +2,9 @@
 //! not answer.
 //!
 //! The server says whether the waiting thread works for a statement that was killed. Threads that work for no
-//! statement, such as RocksDB's own, are not interrupted this way. But when a killed statement may wait for
-//! such a thread, the thread's read gives up. At a shutdown, [`crate::files::Files::stop_waiting`] ends the
-//! other waits of these threads.
+//! statement, such as RocksDB's own, are not interrupted this way. But when a killed statement possibly waits
+//! for such a thread, the thread's read fails after two seconds. At a shutdown,
+//! [`crate::files::Files::stop_waiting`] ends the other waits of these threads.
 
 use crate::error::{Result, StoreError};
 use crate::machine;
@@ -19,8 +19,9 @@ use tokio::time::Instant;
 /// and asking ten times a second costs almost nothing.
 pub(crate) const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long all reads of a killed statement together may go on. A killed statement may have to read to clean
-/// up, and a bucket that works answers these reads within this time.
+/// The longest time for all reads of a killed statement together, from the first read that notices the kill.
+/// Sometimes a killed statement has to read to clean up, and a bucket that works answers these reads within
+/// this time.
 const READ_GRACE: Duration = Duration::from_secs(1);
 
 /// The minimum time for each read of a killed statement: long enough to read from the local disk.
@@ -29,23 +30,25 @@ const READ_MIN: Duration = Duration::from_millis(10);
 thread_local! {
     /// The time at which a read of this thread first saw that the thread's statement was killed. All later
     /// reads count from it, because a statement may make hundreds of reads and not stop at a failure. For
-    /// example, RocksDB's estimates of sizes open many table files and ignore errors.
+    /// example, RocksDB's estimates of sizes open many table files and ignore errors. None: the statement was
+    /// not killed when this thread asked last.
     static KILLED_SINCE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// How long a read may wait for the bucket if its own statement was not killed, but a killed statement may
-/// wait for the read. A bucket that works answers within this time. A killed statement is to end within ten
-/// seconds.
+/// The longest wait of a read for the bucket when the read's own statement was not killed, but a killed
+/// statement possibly waits for the read. A bucket that works answers within this time. It is short because a
+/// killed statement is to end within ten seconds.
 const MAKE_WAY_AFTER: Duration = Duration::from_secs(2);
 
-/// What the server wants of a thread that waits.
+/// The answer of the server to a waiting thread that asks whether to go on. The server chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     /// The thread may go on waiting.
     GoOn,
     /// The statement for which the thread works was killed.
     Stop,
-    /// The thread holds a lock for which a killed statement may wait without asking whether it was killed.
+    /// The thread holds a lock, and a killed statement possibly waits for that lock without asking whether it
+    /// was killed. A read of the thread fails when it has waited for `MAKE_WAY_AFTER`.
     MakeWay,
 }
 
@@ -145,7 +148,7 @@ mod tests {
             assert!(interrupt.block_on(runtime.handle(), async {}).is_ok(), "what is there at once is read");
         }
         assert!(start.elapsed() < 5 * READ_GRACE, "{:?}: each read waits for itself", start.elapsed());
-        // The next statement of the thread has its own grace.
+        // The next statement of the thread was not killed, so its reads may take longer again.
         killed.store(false, Ordering::Relaxed);
         let slow = async { tokio::time::sleep(2 * ASK_INTERVAL).await };
         assert!(interrupt.block_on(runtime.handle(), slow).is_ok());

@@ -1,9 +1,9 @@
 //! The object layer of Atoll: everything that talks to the bucket.
 //!
-//! In the order in which a byte travels: [`files`] knows which table file is which object and uploads it;
-//! [`cache`] keeps parts of objects on the local disk; [`protocol`] publishes roots, ships WAL and restores;
-//! [`bucket`] sends the requests; [`client`] connects to S3 or to a directory. [`error`] says what the caller
-//! does when any of it fails.
+//! The modules, in the order in which data passes through them on its way to the bucket: [`files`] knows
+//! which table file is which object and uploads it; [`cache`] keeps parts of objects on the local disk;
+//! [`protocol`] publishes roots, ships WAL and restores; [`bucket`] sends the requests; [`client`] connects
+//! to S3 or to a directory. [`error`] says what the caller does when any of it fails.
 //!
 //! No `unsafe` here: the C ABI is the crate `objstore-ffi`.
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-/// Severity; the numbers are `ATOLL_LOG_*` of objstore.h.
+/// How serious a message is. The sender of the message chooses the level. The numbers are `ATOLL_LOG_*` of
+/// objstore.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Level {

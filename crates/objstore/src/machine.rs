@@ -131,7 +131,7 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// Runs disk work on a thread that may block. Errors: as `spawn_blocking`.
+/// Runs disk work on a thread that may block. Errors: as `spawn_blocking`, for example when `work` panics.
 pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> std::result::Result<T, JoinError> {

@@ -30,10 +30,11 @@ pub struct Stats {
     pub upload_backlog_files: AtomicU64,
     pub upload_backlog_bytes: AtomicU64,
     pub roots_published: AtomicU64,
-    /// Entries of the file map that publishing roots has visited. For tests of the cost of publishing.
+    /// How many entries of the file map the publishing of roots has visited. Tests use it to check the cost
+    /// of publishing.
     pub map_entries_visited: AtomicU64,
     pub wal_chunks_shipped: AtomicU64,
-    /// Bytes of objects that only the history needs.
+    /// The bytes of all objects that only the history needs.
     pub history_bytes: AtomicU64,
     /// The earliest time of the history, in milliseconds since 1970: every later moment can be restored. 0:
     /// none can.

@@ -42,7 +42,8 @@ impl Supervisor {
         let _ = self.on_death.set(tell);
     }
 
-    /// Starts a task that must not end before `is_ending` returns true. If it does, it counts as dead.
+    /// Starts a task that must not end before `is_ending` returns true. A task that ends earlier, or panics,
+    /// counts as dead.
     pub(crate) fn spawn(
         self: &Arc<Self>,
         name: &'static str,
@@ -59,7 +60,7 @@ impl Supervisor {
         })
     }
 
-    /// Starts a task that ends when its work is done.
+    /// Starts a task that ends when its work is done. It counts as dead only if it panics.
     pub(crate) fn spawn_work(
         self: &Arc<Self>,
         name: &'static str,

@@ -101,7 +101,7 @@ async fn wait_until_ready(bucket: &Bucket) {
     panic!("the server never becomes ready: {:?}", bucket.list("hint", None).await);
 }
 
-/// The contract suite: every request kind against a real server.
+/// Sends every kind of request to a real server and checks the answers on which the protocol relies.
 async fn contract(server: &Server) {
     let bucket = server.bucket();
     wait_until_ready(&bucket).await;
@@ -227,7 +227,7 @@ async fn asking_minio_for_unfinished_uploads_is_no_error() {
     }
 }
 
-/// Opens with a changed configuration and returns the error of the first request.
+/// Connects with a changed configuration and returns the error of the first request.
 async fn refused(server: &Server, change: impl Fn(&mut StoreConfig)) -> StoreError {
     let mut config = server.config();
     config.request_timeout = Duration::from_secs(2);

@@ -1,15 +1,15 @@
 //! The bucket of the model: slots that are created once, table files, and requests that were sent and have
 //! not reached the bucket yet.
 //!
-//! It models `bucket.rs` and `fault.rs` of objstore, and an S3 server.
+//! It models `bucket.rs` of objstore, an S3 server, and the faults that `fault.rs` of objstore injects.
 
 use std::collections::BTreeSet;
 
-/// The number of a transaction, counted from 1.
+/// The number of a transaction, counted from 1. 0 stands for "no transaction".
 pub type Commit = u8;
 /// A set of table files as bits, one for each file number. No number is used twice.
 pub type Files = u16;
-/// Epoch and slot of a root, ordered as the protocol orders them.
+/// Epoch and slot of a root. A greater pair is a newer root.
 pub type RootId = (u8, u8);
 
 /// Identifies the process that takes an epoch: its server and how often that server was started. It models
@@ -21,7 +21,8 @@ pub type Nonce = (u8, u8);
 pub struct Root {
     /// Epoch and slot of the root.
     pub id: RootId,
-    /// The transactions of which at least one half is in table files, in order.
+    /// The transactions of which at least one half is in table files, in order. (A transaction has a half in
+    /// family A and a half in family B.)
     pub line: Vec<Commit>,
     /// How many transactions of `line`, from its beginning, have their half for family A in table files.
     pub flushed_a: u8,
@@ -32,21 +33,23 @@ pub struct Root {
     /// The last transaction that was committed before a family was dropped. Later transactions do not name
     /// the family. 0: no family was dropped.
     pub drop: Commit,
-    /// The DDL number of PUB-G8.
+    /// The DDL number, which rises when a family is created and when WAL is skipped. PUB-G8 demands that a
+    /// chunk with a higher DDL number is not replayed over this root.
     pub ddl: u8,
     /// The first chunk of the log that a restore of this root needs.
     pub wal_first: u8,
-    /// The end of the chunks of closed WALs, all of which must be in the bucket before the root (PUB-G2).
+    /// The number after the last chunk of the closed WALs. PUB-G2 demands that all these chunks are in the
+    /// bucket before the root.
     pub wal_needed: u8,
     /// The table files that the root names.
     pub files: Files,
 }
 
-/// The content of a slot of `root/<E>/`.
+/// The content of one slot `root/<E>/<S>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RootSlot {
-    /// The claim in slot 0: the root from which the epoch starts (its base), and the end of the base's
-    /// chunks.
+    /// The claim in slot 0. Its fields are the base, which is the root from which the epoch starts (None: no
+    /// root was published before), and the number after the last chunk of the base's log.
     Claim(Option<RootId>, u8),
     /// A published root.
     Root(Root),
@@ -54,10 +57,11 @@ pub enum RootSlot {
     Fence,
 }
 
-/// The content of a slot of `wal/<E>/`.
+/// The content of one slot `wal/<E>/<k>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WalSlot {
-    /// A chunk: its one transaction, and its DDL number (PUB-G8).
+    /// A chunk: its one transaction, and its DDL number. The chunk is replayed only over a root whose DDL
+    /// number is at least as high (PUB-G8).
     Chunk(Commit, u8),
     /// The fence: no later slot of this epoch counts.
     Fence,
@@ -71,9 +75,9 @@ pub struct Deletion {
     /// Table files that the root does not name: files that this owner does not use any more, and files that
     /// former owners left.
     pub garbage: Files,
-    /// Chunks of the epoch below this chunk are deleted.
+    /// Chunks of the epoch with a lower number than this are deleted.
     pub wal_below: u8,
-    /// Roots of the epoch below this slot are deleted.
+    /// Roots of the epoch in slots with a lower number than this are deleted.
     pub roots_below: u8,
     /// Whether all slots of former epochs except claims and fences are deleted, too. This happens after the
     /// first root of an epoch.
@@ -138,17 +142,18 @@ impl Bucket {
         &mut self.epochs[usize::from(epoch) - 1]
     }
 
-    /// Models a GET of a slot of `root/`.
+    /// Models a GET of a slot of `root/`. None: the slot was never written, or its record was deleted.
     pub fn root(&self, id: RootId) -> Option<&RootSlot> {
         self.epoch(id.0).roots.get(usize::from(id.1))?.as_ref()
     }
 
-    /// Models a GET of a slot of `wal/`.
+    /// Models a GET of a slot of `wal/`. None: the slot was never written, or its record was deleted.
     pub fn wal(&self, epoch: u8, chunk: u8) -> Option<WalSlot> {
         self.epoch(epoch).wal.get(usize::from(chunk)).copied().flatten()
     }
 
-    /// The last record of `root/<epoch>/` that is no fence, as a listing shows it now.
+    /// The last record of `root/<epoch>/` that is no fence, as a listing shows it now. None: there is no such
+    /// record.
     pub fn last_record(&self, epoch: u8) -> Option<&RootSlot> {
         self.epoch(epoch).roots.iter().rev().flatten().find(|slot| **slot != RootSlot::Fence)
     }

@@ -14,26 +14,27 @@ pub enum Claim {
     Listing(u8, u8),
     /// `fence_roots` has sent a fence for a former epoch.
     FencingRoots(Fencing),
-    /// The fence of `root/<former>/` is in the bucket, and `fence_roots` lists the slots again.
+    /// The fence of `root/<former>/` is in the bucket, and `fence_roots` lists the slots again, to find
+    /// records in later slots (CLAIM-4).
     LookingBehind(Fencing),
-    /// `fence_wal` has sent a fence for a slot of the WAL behind the base, the root from which the claim
-    /// starts. The numbers are the epoch of the claimer and the slot.
+    /// `fence_wal` has sent a fence for a slot of `wal/` in the epoch of the base, the root from which the
+    /// claim starts. The fields are the epoch of the claimer, the base and the number of the slot.
     FencingWal(u8, Root, u8),
-    /// `close_and_claim` has sent the claim root. The fields are its epoch, its base and the end of the
-    /// base's chunks.
+    /// `close_and_claim` has sent the claim root. The fields are its epoch, its base (None: no root was
+    /// published before) and the number after the last chunk of the base's log.
     Claiming(u8, Option<RootId>, u8),
 }
 
-/// A fence on its way behind the roots of a former epoch.
+/// A fence that was sent to end the roots of a former epoch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Fencing {
     /// The epoch of the claimer.
     pub epoch: u8,
     /// The epoch that is closed.
     pub former: u8,
-    /// The slot for the fence.
+    /// The number of the slot to which the fence was sent.
     pub next: u8,
-    /// The last record in front of that slot.
+    /// The last record in a slot with a lower number. None: there is no such record.
     pub last: Option<RootSlot>,
 }
 
@@ -42,7 +43,7 @@ pub struct Fencing {
 pub enum Next {
     /// The claim goes on in this state, and perhaps sends this request.
     Go(Claim, Option<Request>),
-    /// The claim root is in the bucket: its epoch, its base and the end of the base's chunks.
+    /// The claim root is in the bucket. The fields are those of [`Claim::Claiming`].
     Done(u8, Option<RootId>, u8),
     /// A newer claimer fenced this one, or a read failed: the process ends.
     Failed,
@@ -54,10 +55,11 @@ pub fn begin(bucket: &Bucket, nonce: Nonce) -> (Claim, Request) {
     (Claim::Taking(epoch), Request::Epoch(epoch, nonce))
 }
 
-/// `fence_roots` up to its first PUT. Its listing, which may be stale, shows the slots below `seen`.
+/// Models `fence_roots` up to its first PUT. Its listing shows the slots with lower numbers than `seen`. A
+/// stale listing has a `seen` that is lower than the number of slots.
 ///
-/// None: the last record of that listing was deleted meanwhile, so it cannot be read, and the claimer lists
-/// again.
+/// None: the claimer cannot go on with this listing and lists again. Either the last record of the listing
+/// was deleted meanwhile, so it cannot be read, or no real listing looks like this one.
 pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> Option<Next> {
     let slots = &bucket.epoch(former).roots;
     let listed = &slots[..usize::from(seen)];
@@ -70,8 +72,8 @@ pub fn list(bucket: &Bucket, epoch: u8, former: u8, seen: u8, gates: &Gates) -> 
     let last = last.clone()?;
     if last == RootSlot::Fence {
         if usize::from(seen) < slots.len() {
-            // A fence that reached the bucket late is younger than the records behind it. So no real listing
-            // shows this fence without those records.
+            // There are records in slots after this fence. The fence reached the bucket late, after these
+            // records were created. So no real listing shows this fence without these records.
             return None;
         }
         // Models `record_before_fence`.
@@ -86,8 +88,8 @@ fn fence(fencing: Fencing) -> Next {
     Next::Go(Claim::FencingRoots(fencing), Some(request))
 }
 
-/// One step of a claimer whose request was carried out. None: the request was not carried out yet, or the
-/// claimer has to wait for a listing.
+/// Takes one step of a claimer whose request was carried out. None: the request was not carried out yet, or
+/// the next step is a listing, which [`list`] models.
 pub fn step(bucket: &Bucket, claim: &Claim, nonce: Nonce, gates: &Gates) -> Option<Next> {
     match claim {
         Claim::Taking(epoch) => take(bucket, *epoch, nonce),
@@ -132,8 +134,9 @@ fn fenced_roots(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Option<Nex
     Some(fence(Fencing { epoch, former, next: next + 1, last: Some(found.clone()) }))
 }
 
-/// A fence that reaches the bucket late may take a slot whose root the owner has deleted. Then a listing
-/// shows newer records behind the fence, so the claimer must send another fence behind these.
+/// A fence that reaches the bucket late can take a slot whose root the owner has deleted. Then a listing
+/// shows newer records in later slots, and the fence does not end the epoch. So the claimer must send another
+/// fence, to the slot after the newest of these records (CLAIM-4).
 fn look_behind(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
     let Fencing { epoch, former, next, last } = fencing.clone();
     let slots = &bucket.epoch(former).roots;
@@ -148,7 +151,8 @@ fn look_behind(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
     }
 }
 
-/// Continues `close_former` after the roots of `former` were closed behind the record `last`.
+/// Continues `close_former` after the roots of `former` were closed. `last` is the last record of that epoch;
+/// None: it has no record.
 fn closed(bucket: &Bucket, epoch: u8, former: u8, last: Option<RootSlot>, gates: &Gates) -> Next {
     match last {
         None => close_next(epoch, former - 1),

@@ -10,14 +10,16 @@ use crate::bucket::{Commit, Files, RootId};
 pub struct Disk {
     /// False: there is no directory.
     pub is_present: bool,
-    /// The local record `ATOLL`: the epoch, and the slot of the last root that was to be published. Slot 0:
-    /// none yet.
+    /// The local record `ATOLL`: the epoch, and the slot of the last root that the owner was about to
+    /// publish. Slot 0: the owner has published no root in this epoch yet.
     pub marker: RootId,
     /// All transactions of the local database, in order.
     pub line: Vec<Commit>,
-    /// How many transactions of `line`, from its beginning, are in no local WAL any more.
+    /// How many transactions of `line`, from its beginning, are in no local WAL any more, because RocksDB has
+    /// deleted their WAL.
     pub wal_from: u8,
-    /// How many transactions are in front of the newest WAL, which the last flush began.
+    /// How many transactions of `line`, from its beginning, are in older WALs than the newest one. The last
+    /// flush began the newest WAL.
     pub wal_switch: u8,
     /// How many transactions of `line`, from its beginning, have their half for family A in table files.
     pub flushed_a: u8,
@@ -25,13 +27,13 @@ pub struct Disk {
     pub flushed_b: u8,
     /// How many families were created.
     pub edits: u8,
-    /// The last transaction that was committed before a family was dropped.
+    /// The last transaction that was committed before a family was dropped. 0: no family was dropped.
     pub drop: Commit,
     /// The table files that the MANIFEST names.
     pub live: Files,
     /// The table files in the local directory.
     pub local: Files,
-    /// The local record `ATOLL_FILES`: the table files whose objects in the bucket are known.
+    /// The local record `ATOLL_FILES`: the table files that the server knows to be in the bucket.
     pub known: Files,
 }
 
@@ -76,8 +78,8 @@ impl Disk {
         self.local = (self.local & self.live) | 1 << number;
     }
 
-    /// How many transactions, from the beginning, both families have flushed. RocksDB may delete the WALs of
-    /// these.
+    /// How many transactions, from the beginning, both families have flushed. RocksDB needs no WAL of these
+    /// any more and can delete it.
     pub fn deletable_wal(&self) -> u8 {
         self.flushed_a.min(self.flushed_b)
     }

@@ -60,8 +60,8 @@ fn is_base(state: &State, epoch: u8, base: Option<RootId>, wal_end: u8) -> bool 
         Some(RootSlot::Root(root)) => root.id.1 <= base_slot,
         _ => true,
     };
-    // The slot `wal_end` holds a fence for ever. Late chunks behind it may still be created, but no restore
-    // reads them.
+    // The slot `wal_end` holds a fence for ever. Requests that reach the bucket late can still create chunks
+    // in later slots, but no restore reads these chunks.
     is_last && bucket.wal(base.0, wal_end) == Some(WalSlot::Fence)
 }
 

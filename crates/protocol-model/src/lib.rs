@@ -41,32 +41,33 @@ pub mod restore;
 
 pub use model::{Protocol, State, Step};
 
-/// How much may happen in one history. The checker tries all histories within this bound.
+/// How many events of each kind may happen in one history, which is one order of steps. The checker tries all
+/// histories within this bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     /// The number of servers: each has a directory, in which one process may run.
     pub servers: u8,
-    /// Starts of all servers together. Each start takes an epoch.
+    /// The number of starts of all servers together. Each start takes an epoch.
     pub starts: u8,
-    /// Transactions.
+    /// The number of transactions.
     pub commits: u8,
-    /// Flushes of one family.
+    /// The number of flushes. Each flushes one family.
     pub flushes: u8,
-    /// Compactions, each of all table files into one.
+    /// The number of compactions. Each merges all table files into one.
     pub compactions: u8,
-    /// Families created.
+    /// How many families are created.
     pub creates: u8,
-    /// Families dropped.
+    /// How many families are dropped.
     pub drops: u8,
-    /// Roots of all owners together.
+    /// The number of roots of all owners together.
     pub roots: u8,
-    /// Deaths of a process. The end of a fenced process does not count.
+    /// How often a process dies. The end of a fenced process does not count.
     pub crashes: u8,
-    /// Directories lost while no process runs in them.
+    /// How often a directory is lost while no process runs in it.
     pub lost_disks: u8,
     /// How often a local log loses its newest bytes while no process runs.
     pub damages: u8,
-    /// PUTs that are carried out a second time.
+    /// How many PUTs are carried out a second time.
     pub repeats: u8,
     /// How many roots before the newest an owner keeps. The code keeps 16.
     pub roots_kept: u8,
@@ -94,8 +95,8 @@ impl Bound {
     }
 }
 
-/// The rules of the protocol. Tests switch off one rule at a time, and the checker must then find the error
-/// that the rule prevents.
+/// The rules of the protocol. True: the rule is in force. Tests switch off one rule at a time (false), and
+/// the checker must then find the error that the rule prevents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gates {
     /// PUB-G1: a root waits until every table file it names is in the bucket.
@@ -108,33 +109,36 @@ pub struct Gates {
     pub root_before_trim: bool,
     /// PUB-G6: a local table file is deleted only after a root that names it.
     pub root_before_evict: bool,
-    /// Gate PUB-G7: the publisher creates no root before the WAL is uploaded up to the place where it stood when
-    /// a column family was dropped last. True: the gate holds. False: a test has switched it off.
+    /// PUB-G7: a root waits until the WAL is shipped up to its end at the time when a column family was
+    /// dropped last.
     pub drop_before_root: bool,
-    /// PUB-G8: WAL behind a MANIFEST edit is not replayed over a root without the edit.
+    /// PUB-G8: a restore does not replay WAL that was written after a MANIFEST edit over a root without the
+    /// edit.
     pub edit_before_replay: bool,
-    /// PUB-G8: WAL behind a MANIFEST edit is not counted as covered before a root with the edit.
+    /// PUB-G8: WAL that was written after a MANIFEST edit does not count as covered before a root with the
+    /// edit is published.
     pub edit_before_cover: bool,
     /// STREAM-2: WAL bytes that follow bytes which were never shipped are treated like bytes that follow a
     /// MANIFEST edit.
     pub skip_is_edit: bool,
     /// Step 2 of the claim: a fence closes the roots of each former epoch.
     pub fence_roots: bool,
-    /// The claim looks for records behind its fence: a late fence may take the slot of a root that the owner
-    /// has deleted.
+    /// CLAIM-4: after its fence was created, the claim looks for records in later slots. There are some if
+    /// the fence came late and took the slot of a root that the owner had deleted.
     pub look_behind_fence: bool,
-    /// Step 4 of the claim: a fence closes the WAL of the base.
+    /// Step 4 of the claim: a fence closes the WAL of the base, the root from which the new epoch starts.
     pub fence_wal: bool,
     /// SLOT-1: a server that finds a slot taken reads which server won it. If the slot holds a record and no
     /// fence, the server continues with the next slot.
     pub read_lost_slot: bool,
-    /// SHIP-2: only the contiguous prefix of chunks counts as shipped.
+    /// SHIP-1: only the contiguous prefix of chunks counts as shipped.
     pub contiguous_prefix: bool,
     /// CLAIM-3: no transaction counts as covered before the first root of an epoch.
     pub root_before_cover: bool,
     /// DIR-2: the local record of a root is written before the root.
     pub marker_before_root: bool,
-    /// A local directory that is older than the base is set aside, not used.
+    /// A local directory that is older than the base is set aside, not used, because it can lack transactions
+    /// of the base.
     pub old_directory_aside: bool,
     /// Transactions that the bucket has and the local WAL lacks are added to the local WAL.
     pub compare_wals: bool,

@@ -13,7 +13,7 @@ use stateright::{Model, Property};
 /// The model, for given bounds and rules.
 #[derive(Debug, Clone)]
 pub struct Protocol {
-    /// How much may happen.
+    /// How many events of each kind may happen in one history.
     pub bound: Bound,
     /// The rules that are switched on.
     pub gates: Gates,
@@ -34,9 +34,9 @@ pub enum Process {
 /// One server: its directory and its process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Server {
-    /// The directory.
+    /// The content of the server's local directory.
     pub disk: Disk,
-    /// The process.
+    /// What the server's process does.
     pub process: Process,
     /// How often the server was started.
     pub starts: u8,
@@ -83,12 +83,13 @@ pub struct State {
     pub acknowledged: u32,
     /// How many creations of families were acknowledged.
     pub edits_acknowledged: u8,
-    /// The epoch in which each table file was made.
+    /// The epoch in which each table file was made. The index is the number of the table file.
     pub files: Vec<u8>,
     /// The result of a restore from the bucket alone in this state: the damage, or whether it finds
-    /// everything that was acknowledged. The other fields determine it.
+    /// everything that was acknowledged. The other fields determine it. None: no server has sent a request
+    /// yet.
     pub found: Option<Result<bool, Damage>>,
-    /// The first open that went wrong.
+    /// The first open that went wrong; None: no open went wrong. The model takes no step after it.
     pub wrong: Option<Wrong>,
     spent: Spent,
 }
@@ -98,7 +99,7 @@ pub struct State {
 pub enum Step {
     /// A server starts.
     Start(u8),
-    /// A claiming process lists a former epoch, and sees the slots below the second number.
+    /// A claiming process lists a former epoch. The listing shows the slots below the second number.
     List(u8, u8),
     /// A claiming process takes the next step of its claim.
     Claim(u8),
@@ -114,13 +115,13 @@ pub enum Step {
     Create(u8),
     /// A family is dropped.
     Drop(u8),
-    /// The uploader uploads a table file.
+    /// The uploader uploads the table file with the second number.
     Upload(u8, u8),
-    /// The owner deletes a local table file that is in the bucket.
+    /// The owner deletes its local copy of the table file with the second number, which is in the bucket.
     Evict(u8, u8),
     /// The shipper sends a chunk.
     Ship(u8),
-    /// The shipper reads the slot of a chunk to learn whether the chunk is there.
+    /// The shipper reads the slot of the chunk with the second number, to learn whether the chunk is there.
     Shipped(u8, u8),
     /// The publisher takes a snapshot of the database for a root.
     Snapshot(u8),
@@ -130,7 +131,7 @@ pub enum Step {
     Published(u8),
     /// The process dies.
     Crash(u8),
-    /// The directory is lost.
+    /// The local directory is lost.
     LoseDisk(u8),
     /// The local WAL loses its newest bytes.
     Damage(u8),
@@ -272,7 +273,8 @@ impl Protocol {
     fn steps_down(&self, state: &State, at: u8, server: &Server, steps: &mut Vec<Step>) {
         let Protocol { bound, .. } = self;
         let starts = state.servers.iter().map(|server| server.starts).sum::<u8>();
-        // Servers are alike, so each starts for the first time only after the one before it has started.
+        // Servers are alike. So a server starts for the first time only after the one before it has started,
+        // which leaves out histories that differ only in the numbers of the servers.
         let is_next = at == 0 || state.servers[usize::from(at) - 1].starts > 0;
         if starts < bound.starts && is_next {
             steps.push(Step::Start(at));
@@ -367,7 +369,7 @@ impl Protocol {
                 match open::prepare(bucket, &mut server.disk, (epoch, base, wal_end), commits, &self.gates) {
                     Ok(owner) => {
                         let has_all = open::has_all(&server.disk.line, state.acknowledged);
-                        // If there is a newer epoch, its owner's commits may have been acknowledged
+                        // If there is a newer epoch, commits of its owner were possibly acknowledged
                         // meanwhile. This process is fenced then, so their absence is no loss.
                         if !has_all && bucket.newest_epoch() == epoch {
                             state.wrong = Some(Wrong::Lost);
@@ -383,7 +385,7 @@ impl Protocol {
         }
     }
 
-    /// Takes a step of RocksDB, of which RocksDB notifies the store.
+    /// Takes a step of RocksDB, and models the call with which RocksDB notifies the store.
     fn rocksdb(&self, state: &mut State, step: &Step) -> Option<()> {
         let file = state.files.len() as u8;
         let spent = &mut state.spent;

@@ -9,7 +9,7 @@ use crate::owner::Owner;
 use crate::restore::{Commits, Damage, Restored, restore};
 
 /// Whether `age.rs` refuses the bucket because it looks older than the bucket that the directory has seen
-/// (rule OPEN-3).
+/// (rule OPEN-3: such a bucket is refused before anything is written).
 ///
 /// In the model no bucket is ever put back to an older state, so this must never return true.
 pub fn is_refused(bucket: &Bucket, disk: &Disk) -> bool {
@@ -28,7 +28,8 @@ pub fn is_refused(bucket: &Bucket, disk: &Disk) -> bool {
     is_behind || (may_have_lost && !is_fenced && disk.known & !bucket.files != 0)
 }
 
-/// Models `age::newest_record(..).root()`.
+/// Models `age::newest_record(..).root()`: the newest root, or the base of the newest claim. None: no root
+/// was published.
 fn newest_root(bucket: &Bucket) -> Option<RootId> {
     let record = (1..=bucket.newest_epoch()).rev().find_map(|epoch| bucket.last_record(epoch))?;
     match record {
@@ -102,8 +103,9 @@ fn directory_of(restored: Restored) -> Disk {
     }
 }
 
-/// Models `local_wal::compare`: appends to the local WAL the transactions that only the base's chunks have
-/// (LOCALWAL-1). Does nothing if the base cannot be restored.
+/// Models `local_wal::compare`: appends to the local WAL the transactions that only the base's chunks have.
+/// LOCALWAL-1 demands that the local WAL then has all that a restore of the base would find. Does nothing if
+/// the base cannot be restored.
 fn mend(
     bucket: &Bucket,
     disk: &mut Disk,

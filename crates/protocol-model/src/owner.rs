@@ -10,20 +10,20 @@ use crate::publish::Publish;
 /// A transaction in the WAL that is in no chunk yet (`wal_table.rs`, whose `ddl_marks` give its DDL number).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uncut {
-    /// The transaction's index in the line of the local directory.
+    /// The index of the transaction in `line` of the local directory.
     pub place: u8,
     /// The transaction.
     pub commit: Commit,
     /// The DDL number its chunk will carry.
     pub ddl: u8,
-    /// RocksDB deleted the WAL before the transaction was put into a chunk.
+    /// True: RocksDB deleted the WAL before the transaction was put into a chunk, so it is never shipped.
     pub is_lost: bool,
 }
 
 /// A transaction that was put into a chunk, or skipped, and is not covered yet (`wal_table.rs`, `Piece`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Piece {
-    /// The transaction's index in the line of the local directory.
+    /// The index of the transaction in `line` of the local directory.
     pub place: u8,
     /// The transaction.
     pub commit: Commit,
@@ -31,39 +31,41 @@ pub struct Piece {
     pub ddl: u8,
     /// The chunk; None: the transaction was skipped and never shipped.
     pub chunk: Option<u8>,
-    /// The owner knows that the chunk is in the bucket.
+    /// True: the owner knows that the chunk is in the bucket, or the transaction was skipped.
     pub has_arrived: bool,
 }
 
 /// The memory of an owner process, which is lost when the process dies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// Its epoch.
+    /// The epoch in which this process is the owner.
     pub epoch: u8,
     /// The slot of the owner's newest root; 0: none.
     pub slot: u8,
-    /// How many MANIFEST edits the owner has noted. The first root counts as one.
+    /// The DDL number: how many creations of families and skips of WAL the owner has seen. The first root
+    /// counts as one.
     pub ddl_noted: u8,
-    /// The DDL number of the newest root.
+    /// The DDL number of the newest root; 0: the owner has published no root yet.
     pub ddl_published: u8,
-    /// The WAL must be shipped up to this place before the next root, because a family was dropped.
+    /// The number of transactions that must be shipped before the next root, because a family was dropped
+    /// after them (PUB-G7). 0: no family was dropped.
     pub drop_noted: u8,
     /// The transactions that are in no chunk yet.
     pub uncut: Vec<Uncut>,
     /// The transactions that were put into chunks, or skipped, and are not covered yet.
     pub pieces: Vec<Piece>,
-    /// For each chunk of this epoch, the place of its transaction.
+    /// For each chunk of this epoch, the `place` of its transaction.
     pub chunks: Vec<u8>,
-    /// WAL below this place is kept until a publish ends, even if RocksDB deletes its file (`wal_table.rs`,
-    /// `gated`).
+    /// Transactions with a lower `place` than this can still be shipped after RocksDB has deleted their WAL,
+    /// because a publish keeps the WAL readable (`wal_table.rs`, `gated`).
     pub held: u8,
     /// Table files of which the owner knows that they are in the bucket.
     pub uploaded: Files,
-    /// All table files that were live at some time in this process.
+    /// All table files that the MANIFEST has named at some time since this process became the owner.
     pub seen: Files,
     /// Table files that the newest root names.
     pub published: Files,
-    /// The root that the owner is publishing.
+    /// The root that the owner is publishing; None: it is publishing no root.
     pub publish: Option<Publish>,
 }
 
@@ -104,8 +106,10 @@ impl Owner {
         });
     }
 
-    /// Models `Store::wal_deleted`: transactions of the deleted WAL that are in no chunk yet are never
-    /// shipped, except those that are kept for a publish (STREAM-2).
+    /// Models `Store::wal_deleted`: transactions of the deleted WAL that are in no chunk yet are skipped
+    /// (never shipped), except those that are kept for a publish. STREAM-2 demands that all later
+    /// transactions get a higher DDL number, so that no restore replays them over a root that lacks the
+    /// skipped ones.
     pub fn wal_deleted(&mut self, below: u8, gates: &Gates) {
         let held = self.held;
         let is_lost = |uncut: &Uncut| uncut.place < below && uncut.place >= held;
@@ -152,8 +156,9 @@ impl Owner {
         }
     }
 
-    /// Models `WalTable::shipped`: the place at which the contiguous prefix of arrived chunks ends
-    /// (STREAM-3).
+    /// Models `WalTable::shipped`: the `place` of the first transaction that is not known to be in the bucket
+    /// and was not skipped. A missing chunk holds it back, even if later chunks have arrived (STREAM-3).
+    /// `u8::MAX`: no transaction is missing.
     pub fn shipped(&self) -> u8 {
         let missing = self.pieces.iter().find(|piece| !piece.has_arrived).map(|piece| piece.place);
         missing.or(self.uncut.first().map(|uncut| uncut.place)).unwrap_or(u8::MAX)
@@ -181,7 +186,8 @@ impl Owner {
         covered
     }
 
-    /// Models `WalTable::first_chunk_from`: the first chunk whose transaction is at `place` or later.
+    /// Models `WalTable::first_chunk_from`: the first chunk whose transaction has this `place` or a higher
+    /// one.
     pub fn first_chunk_from(&self, place: u8) -> u8 {
         self.chunks.iter().position(|of| *of >= place).unwrap_or(self.chunks.len()) as u8
     }

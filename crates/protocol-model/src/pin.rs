@@ -14,7 +14,7 @@
 
 use stateright::{Model, Property};
 
-/// The model: how much may happen, and which rules are switched on.
+/// The model: how many events of each kind may happen, and which rules are switched on.
 #[derive(Debug, Clone)]
 pub struct Pins {
     /// How many roots are published.
@@ -57,15 +57,17 @@ pub enum Pinner {
 pub enum Run {
     /// The collector does not run.
     Idle,
-    /// The collector has written a tombstone.
+    /// The collector has written a tomb: the list of objects that it will delete.
     Tomb(u8),
-    /// The horizon is durable (or, without PUB-G5, is not).
+    /// The collector is about to list the pins. PUB-G5 demands that it has created the horizon in the bucket
+    /// before. Without PUB-G5 it creates the horizon only after the listing.
     Horizon(u8),
     /// The collector has listed the pins. The second number has a bit for each root that they keep.
     Listed(u8, u8),
 }
 
-/// Bucket and processes. Root R alone needs object R.
+/// The state of the bucket and of all processes. Object R is needed by root R only. `objects` and `deletes`
+/// (DELETEs on their way to the bucket) have one bit for each object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct State {
     newest: u8,
@@ -84,7 +86,7 @@ pub enum Step {
     Publish,
     /// The collector takes its next step.
     Collect,
-    /// The collector dies. The bucket may still carry out its requests.
+    /// The collector dies. The bucket can still carry out the requests that the collector has sent.
     CollectorDies,
     /// The bucket carries out the DELETE of an object.
     Delete(u8),

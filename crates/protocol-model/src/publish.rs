@@ -9,7 +9,7 @@ use crate::owner::Owner;
 /// The state of a root that is being published.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Publish {
-    /// `take_snapshot` has run, and the root waits for the gates.
+    /// `take_snapshot` has run. The root waits until [`may_send`] or [`is_stale`] is true.
     Waiting(Snapshot),
     /// `create_root` has sent the root.
     Sent(Root),
@@ -31,8 +31,9 @@ pub struct Snapshot {
     pub files: Files,
 }
 
-/// Models `take_snapshot`. WALs that still exist are kept for this root, and this happens before the DDL
-/// number is read.
+/// Models `take_snapshot`. Before it reads the DDL number, it marks all WALs that still exist, except the
+/// newest, to be kept for this root (`Owner::held`). PUB-G2 demands that these are shipped before the root,
+/// so none of them may be skipped.
 pub fn take_snapshot(owner: &mut Owner, disk: &Disk, gates: &Gates) {
     let flushed = disk.flushed_a.max(disk.flushed_b);
     owner.held = owner.held.max(disk.wal_switch);
@@ -57,20 +58,21 @@ pub fn take_snapshot(owner: &mut Owner, disk: &Disk, gates: &Gates) {
     }));
 }
 
-/// Whether PUB-G1 and PUB-G2 allow the root of `snapshot`: its table files are uploaded and its WAL is
-/// shipped.
+/// Whether PUB-G1, PUB-G2 and PUB-G7 allow the root of `snapshot`: its table files are uploaded and its WAL
+/// is shipped.
 pub fn may_send(owner: &Owner, snapshot: &Snapshot, gates: &Gates) -> bool {
     let is_uploaded = snapshot.files & !owner.uploaded == 0;
     (is_uploaded || !gates.files_before_root) && owner.shipped() >= snapshot.gate
 }
 
-/// Whether RocksDB removed a file of `snapshot` before it was uploaded (`Uploaded::Stale`). Then the
-/// publisher takes a new snapshot.
+/// Whether RocksDB has deleted a file of `snapshot` before it was uploaded (`Uploaded::Stale`). Then this
+/// root can never be sent, and the publisher takes a new snapshot.
 pub fn is_stale(owner: &Owner, disk: &Disk, snapshot: &Snapshot) -> bool {
     snapshot.files & !owner.uploaded & !disk.local != 0
 }
 
-/// Models `root`, `write_local` and `create_root`: writes the local record first (DIR-2), then sends the PUT.
+/// Models `root`, `write_local` and `create_root`: writes the local record first, then sends the PUT. So the
+/// local record is never older than the newest root of this server (DIR-2).
 pub fn send(
     owner: &mut Owner,
     disk: &mut Disk,

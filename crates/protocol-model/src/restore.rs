@@ -4,8 +4,9 @@
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, Files, Root, RootSlot, WalSlot};
 
-/// For each transaction: the transaction that preceded it in the database in which it was committed, and how
-/// many families it needs.
+/// For each transaction: the transaction that preceded it in the database in which it was committed (0:
+/// none), and how many families had been created in that database by then, all of which the transaction
+/// needs.
 pub type Commits = Vec<(Commit, u8)>;
 
 /// The database that a restore finds.
@@ -19,7 +20,7 @@ pub struct Restored {
     pub flushed_b: u8,
     /// How many families were created.
     pub edits: u8,
-    /// The last transaction that was committed before a family was dropped.
+    /// The last transaction that was committed before a family was dropped. 0: no family was dropped.
     pub drop: Commit,
     /// The table files of the restored database.
     pub files: Files,
@@ -38,9 +39,10 @@ pub enum Damage {
     Half,
     /// A transaction was found, but the transaction before it was not.
     Hole,
-    /// A transaction needs a family that the root does not have.
+    /// A transaction needs a family that was created after the root.
     NoFamily,
-    /// The catalog still names a dropped family.
+    /// The last transaction before the drop of a family was not found, so the catalog still names the dropped
+    /// family.
     StillNamed,
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *kNoMemoryText = "the server process got no memory; the statement can be repeated";
 
-// Made when the library is loaded, because there may be no memory to make it when memory has run out.
+// This Status is made when the library is loaded. Once memory has run out, there may be none left to make it.
 const Status kNoMemoryStatus(Code::kNoMemory, kNoMemoryText);
 
 Status describe() {
@@ -30,7 +30,7 @@ Status describe() {
   } catch (const std::exception &error) {
     return Status(Code::kBug, std::string("an unexpected error: ") + error.what());
   } catch (const abi::__forced_unwind &) {
-    throw;  // from pthread_cancel(): must be thrown on
+    throw;  // pthread_cancel() ends a thread by this exception; code that catches it must throw it again
   } catch (...) {
     return Status(Code::kBug, "an unexpected error of an unknown kind");
   }
@@ -42,7 +42,7 @@ Status status_of_exception() noexcept {
   try {
     return describe();
   } catch (const std::exception &) {
-    return kNoMemoryStatus;  // there was no memory for the status's text
+    return kNoMemoryStatus;  // describe() threw, because there was no memory for the text of its Status
   }
 }
 

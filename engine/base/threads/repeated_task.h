@@ -49,9 +49,9 @@ class RepeatedTask {
   const std::chrono::milliseconds rhythm_;
   Mutex mutex_;
   Condition changed_;
-  Clock::time_point next_ ATOLL_GUARDED_BY(mutex_);  // when the next turn begins
-  std::atomic<bool> stopping_{false};                // set with mutex_ held
-  std::thread thread_;                               // last: it uses all members above
+  Clock::time_point next_ ATOLL_GUARDED_BY(mutex_);  // when the next turn begins; max(): no turn is planned
+  std::atomic<bool> stopping_{false};                // true: stop() was called; set with mutex_ held
+  std::thread thread_;                               // last, because the thread uses all members above
 };
 
 }  // namespace atoll

@@ -14,9 +14,9 @@ namespace atoll {
 // result does it.
 constexpr auto kOwnThreadIfPossible = std::launch::async | std::launch::deferred;
 
-// Starts threads that run body(number) until *threads has `wanted` threads. Returns how many it has: fewer,
-// or none, when the process gets no more threads (a limit of tasks). The caller works with those that it got,
-// and joins them. Never throws.
+// Starts threads that run body(number) until *threads has `wanted` threads. Returns the number of threads in
+// *threads: fewer than `wanted`, or none, when the process gets no more threads (a limit of tasks). The
+// caller does the work with the threads that it has got, and joins them. Never throws.
 template <typename Body>
 size_t start_threads(std::vector<std::thread> *threads, size_t wanted, const Body &body) noexcept {
   try {

@@ -64,7 +64,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
   catalog::TablePtr before;                  // the definition that the catalog holds
   ah::AlteredDefinition altered;             // the definition that it holds after the commit
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
-  std::vector<size_t> new_indexes;           // indexes to build, by number in `layout`; a hidden id has none
+  std::vector<size_t> new_indexes;           // indexes to build, by number in `layout`, without a hidden key
   std::optional<at::RekeySource> rekey;      // set if the primary key changes
   atoll::lsm::Family *family = nullptr;      // the new family, until the catalog names it; else nullptr
   const rocksdb::Snapshot *snapshot = nullptr;
@@ -72,7 +72,7 @@ class AlterContext final : public inplace_alter_handler_ctx {
   std::shared_ptr<at::OnlineBuild> online;
 };
 
-// The new .frm images that the server has announced for ALTERs that are not committed yet, by
+// The contents of new .frm files that the server has announced for ALTERs that are not committed yet, by
 // "database/table". There is rarely more than one.
 struct Announced {
   atoll::Mutex mutex;
@@ -97,7 +97,8 @@ bool fail_alter(const TABLE *table, const Status &status, const char *what) {
   return true;
 }
 
-// For an ALTER that changes the primary key: the keys of the present rows, and where the claims are stored
+// Returns, for an ALTER that changes the primary key, the range of the keys of the present rows, and the
+// bytes with which the keys of all claims begin. A claim is an entry that connects a new key with an old one
 // (online_claims.h).
 at::RekeySource rekey_source(const ah::Layout &before, uint16_t claims_ordinal) {
   at::RekeySource source{before.primary_index().start, before.primary_index().end, {}};
@@ -205,7 +206,7 @@ Status give_family(AlterContext *context) {
 bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = new AlterContext(share_);
   info->handler_ctx = context;
-  (void)take_announced(layout_->def());  // a failed ALTER may have left its .frm
+  (void)take_announced(layout_->def());  // forgets the .frm that a failed ALTER may have left
   // Takes the definition from the catalog and not from the layout, because an ALTER that failed after the
   // layout was made has used up index ordinals.
   context->before = atoll::engine::running()->catalog()->find(layout_->def().id);
@@ -224,8 +225,8 @@ bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
 
 namespace {
 
-// Replays the log until few records are left for finish(), because no statement may write the table while
-// finish() runs.
+// Replays the log of the online build until few records are left for finish(), because no statement may write
+// the table while finish() runs.
 Status catch_up(at::OnlineBuild *online) {
   constexpr uint64_t kFewRecords = 1000;  // replayed in some milliseconds
   constexpr int kRoundsMax = 20;          // rounds get shorter, unless writers are faster than the replay
@@ -294,8 +295,8 @@ Status wait_for_bucket_after_ddl() {
 }
 
 // Called when no statement can write the table any more. Puts the last logged changes into the new indexes.
-// Older snapshots cannot use these indexes, because the indexes lack entries of rows that existed at the time
-// of the snapshot.
+// Returns true when it has reported an error. Older snapshots cannot use these indexes, because the indexes
+// lack entries of rows that existed at the time of the snapshot.
 bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
   if (!context->builds()) return false;
   THD *thd = altered->in_use;
@@ -327,7 +328,8 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     context->end_build();
     if (!context->before || !context->builds() || context->altered.moves) return false;
     catalog::TableDef before = *context->before;
-    before.next_ordinal = context->altered.def.next_ordinal;  // the failed indexes may still have entries
+    // The new indexes may still have entries, so no later index is allowed to get their ordinals.
+    before.next_ordinal = context->altered.def.next_ordinal;
     const Status status = all->update(before);
     return status.ok() ? false : fail_alter(table, status, "taking back the altered definition");
   }
@@ -349,7 +351,9 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
     if (status.ok() && one->altered.moves && ah::MoveOfOutgrown::is_running())
       ah::MoveOfOutgrown::note_moved();
     one->end_build();
-    one->family = nullptr;  // if the write failed, the disk may name the family; the next open decides
+    // The destructor must not drop the family now. Even if the write failed, the catalog on disk may name it;
+    // the next start finds out.
+    one->family = nullptr;
   }
   if (status.ok()) status = wait_for_bucket_after_ddl();
   return status.ok() ? false : fail_alter(table, status, "storing the altered definition");

@@ -148,7 +148,7 @@ std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inpla
   std::vector<const Field *> fields;
   List_iterator_fast<Create_field> definitions(info->alter_info->create_list);
   while (const Create_field *definition = definitions++) fields.push_back(definition->field);
-  fields.resize(altered->s->fields, nullptr);  // hidden hash columns of long UNIQUE keys are last
+  fields.resize(altered->s->fields, nullptr);  // for hidden hash columns of long UNIQUE keys, which are last
   return fields;
 }
 

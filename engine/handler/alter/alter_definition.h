@@ -1,6 +1,6 @@
-// The definition that a table will have after an ALTER that needs no copy by the server: which old column
-// each stored column of the new definition comes from, which value the existing rows have for a column that
-// they lack, and which indexes are added and dropped.
+// Makes the definition that a table will have after an ALTER that needs no copy by the server. It says which
+// old column each stored column of the new definition comes from, which value the existing rows have for a
+// column that they lack, and which indexes are added and dropped.
 #pragma once
 
 #include <string>
@@ -24,12 +24,12 @@ inline constexpr size_t kSchemaVersionsMax = 250;
 
 struct AlteredDefinition {
   catalog::TableDef def;
-  std::vector<std::string> added_indexes;
-  // Whether the primary key changes. If so, all indexes are added, and the claims (online_claims.h) are
-  // stored under the index ordinal `claims_ordinal`.
+  std::vector<std::string> added_indexes;  // the names of the new indexes
+  // Whether the primary key changes. If so, all indexes are built, and the claims, which connect new keys
+  // with old ones during the build (online_claims.h), are stored under the index ordinal `claims_ordinal`.
   bool rekeyed = false;
   uint16_t claims_ordinal = 0;
-  bool moves = false;  // the result of rewrites_rows()
+  bool moves = false;  // all rows are rewritten into a family of the table's own, see rewrites_rows()
 };
 
 // Makes the definition that the table has after the ALTER. `stored`: the definition in the catalog. `before`:

@@ -2,7 +2,7 @@
 // is used:
 //   instant   only the catalog changes; existing rows are read by the layout that they were written with
 //   in place  indexes are built from the rows, or the whole table is built anew: under another primary key,
-//             without a primary key, or in another column family. Others may write meanwhile (online_build.h)
+//             without a primary key, or in another column family. Others can write meanwhile (online_build.h)
 //   copy      the server makes a new table and fills it (table/copy/bulk_copy.h)
 #include "handler/ha_atoll.h"
 
@@ -44,7 +44,8 @@ bool has_long_unique(const TABLE *table) {
   return false;
 }
 
-// Whether each column stands at the same place in the records of both tables.
+// Whether the records of both tables have the same columns, each of the same kind and length and at the same
+// position.
 bool same_records(const TABLE *table, const TABLE *altered) {
   const TABLE_SHARE *before = table->s, *after = altered->s;
   if (before->fields != after->fields || before->reclength != after->reclength) return false;
@@ -64,8 +65,8 @@ class Refusal {
   Refusal(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
       : table_(table), altered_(altered), info_(info), flags_(info->handler_flags) {}
 
-  // Why the ALTER needs a copy; nullptr: it needs none. The text is the server's own message if the server
-  // has one.
+  // Returns why the ALTER needs a copy; nullptr: it needs none. The text is the server's own message if the
+  // server has one.
   const char *reason(const catalog::TableDef &def) {
     if (const char *options = refuse_options()) return options;
     if (const char *rewrite = refuse_rewrite(def)) return rewrite;
@@ -94,7 +95,7 @@ class Refusal {
     return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
   }
 
-  // An ALTER that rewrites the rows writes them unchanged, so no column or index may change in the same
+  // An ALTER that rewrites the rows writes them unchanged, so columns and indexes must not change in the same
   // statement.
   const char *refuse_rewrite(const catalog::TableDef &def) {
     flags_ &= ~ALTER_RECREATE_TABLE;
@@ -102,7 +103,7 @@ class Refusal {
     atoll::lsm::Compression compression;
     bool is_explicit = false;
     if (!ah::compression_of(altered_->s->option_struct, &compression, &is_explicit).ok())
-      return "the options of the table do not fit together";  // the copy's create() reports which
+      return "the options of the table do not fit together";  // create() of the copy says which options
     if (has_long_unique(table_)) return "a table with a UNIQUE key of unlimited length is written anew";
     if ((flags_ & ~kDefinitionOnly) != 0 || !same_records(table_, altered_))
       return "the table is written anew, and columns or indexes change";
@@ -135,14 +136,15 @@ class Refusal {
   const char *refuse_ordinals(const catalog::TableDef &def) const {
     if (info_->index_add_count == 0 && !ah::changes_primary_key(primary_name(table_), altered_, info_))
       return nullptr;
-    // At most: all indexes, a hidden primary key, and the claims (table/online/online_claims.h).
+    // The ALTER needs at most an ordinal for each index, one for a hidden primary key, and one for the claims
+    // (table/online/online_claims.h).
     const size_t indexes = size_t{altered_->s->keys} + 2;
     return def.has_ordinals(indexes) ? nullptr : "all numbers for indexes have been used; a copy starts anew";
   }
 
   const char *refuse_index(const KEY &key) const {
     if (info_->ignore && (key.flags & HA_NOSAME))
-      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // IGNORE may delete rows
+      return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // IGNORE deletes duplicate rows
     if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a UNIQUE key of unlimited length is checked by rows";
     if (key.flags & (HA_FULLTEXT | HA_SPATIAL)) return "ATOLL has no FULLTEXT or SPATIAL index";
     return nullptr;
@@ -217,7 +219,7 @@ Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_defin
 enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *altered,
                                                                      Alter_inplace_info *info) {
   if (is_temporary() || reader_.table().is_past()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  // The layout may be older than an ALTER that failed and has used up ordinals.
+  // Asks the catalog, because the layout may be older than an ALTER that has failed and has used up ordinals.
   const auto def = atoll::engine::running()->catalog()->find(layout_->def().id);
   if (const char *reason = Refusal(table, altered, info).reason(def ? *def : layout_->def())) {
     info->unsupported_reason = reason;

@@ -15,7 +15,7 @@ namespace atoll::handler {
 class ServerBuildView final : public table::BuildView {
  public:
   // `layout`: the layout of `altered`. `indexes`: the numbers in `layout` of the indexes to build. All three
-  // outlive the view.
+  // must outlive the view.
   ServerBuildView(const Layout &layout, TABLE *altered, const std::vector<size_t> &indexes)
       : altered_(*altered), sources_(layout, altered, indexes) {}
 

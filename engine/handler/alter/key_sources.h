@@ -1,6 +1,6 @@
-// The columns from which an ALTER makes the entries of new indexes: stored columns of the row, and virtual
-// columns. The server computes the virtual columns in record[0] of its TABLE, which only the ALTER's thread
-// uses.
+// Finds the columns from which an ALTER makes the entries of new indexes: stored columns of the row, and
+// virtual columns. The server computes the virtual columns in record[0] of its TABLE, which only the ALTER's
+// thread uses.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // ha_atoll: CREATE, DROP, RENAME, TRUNCATE.
 //
 // The catalog's record decides whether a table exists. The server does not write .frm files for an engine
-// that supports discovery, so create() stores the .frm image in the catalog and also writes the file.
+// that supports discovery, so create() stores the content of the .frm file (the .frm image) in the catalog
+// and also writes the file.
 #include "handler/ha_atoll.h"
 
 #include <rocksdb/write_batch.h>
@@ -69,8 +70,8 @@ Status remove_temporary_rows(const catalog::TablePtr &def) {
   return database->delete_range(database->temp_family(), rows.begin, rows.end);
 }
 
-// If the .frm file of a partitioned table is gone and the table has not been opened since, the server renames
-// the table as a whole and not partition by partition.
+// Renames a partitioned table as a whole. The server asks for this, and not for the rename of each partition,
+// if the .frm file of the table is gone and the table has not been opened since.
 Status rename_with_partitions(const ah::TableName &source, const ah::TableName &target, const char *from,
                               const char *to) {
   ATOLL_RETURN_IF_ERROR(atoll::engine::running()->catalog()->rename_partitioned(
@@ -139,7 +140,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   if (Status status = ah::refuse_unsupported(thd, form); !status.ok()) {
     my_printf_error(ER_ILLEGAL_HA, "ATOLL: table %s: %s", MYF(0), ah::shown_table(thd, form->s).c_str(),
                     status.message());
-    return HA_ERR_WRONG_COMMAND;  // with this code, the server's own message fits ours
+    return HA_ERR_WRONG_COMMAND;  // the message that the server adds for this code fits ours
   }
   warn_of_directories(thd, info);
   catalog::TableDef def;
@@ -266,12 +267,12 @@ int ha_atoll::truncate() {
   return status.ok() ? 0 : fail(status);
 }
 
-// ---- SHOW, handlerton ------------------------------------------------------------------------------
+// ---- Dropping tables and databases by their paths, filling the handlerton --------------------------
 
 namespace {
 
-// Byte 39 of a .frm image holds the SEQUENCE clause in bits 4 and 5. Source: sql/unireg.cc,
-// build_frm_image().
+// Whether a .frm image defines a sequence. Byte 39 of the image holds the SEQUENCE clause in bits 4 and 5.
+// Source: sql/unireg.cc, build_frm_image().
 bool is_sequence_image(const std::string &frm) {
   constexpr size_t kChoiceByte = 39;
   return frm.size() > kChoiceByte && ((static_cast<uint8_t>(frm[kChoiceByte]) >> 4) & 3) == HA_CHOICE_YES;

@@ -1,4 +1,5 @@
-// Where a table is defined and where its rows are: in the present, or in a mounted state of the past.
+// Finds the definition of a table and the column family of its rows: in the present, or in a mounted state of
+// the past.
 #pragma once
 
 #include <string>
@@ -18,13 +19,13 @@ struct Definition {
 
 // Finds a table in the present or in a mount. This function and all below require a running engine.
 Definition find_definition(const TableName &name);
-// The definitions of all tables of `database`, a directory name.
+// Returns the definitions of all tables of `database`, a directory name.
 std::vector<catalog::TablePtr> definitions_in(std::string_view database);
 
 // Whether `database`, a directory name, is a mount. A mount shows a state of the past, which no statement can
 // change.
 bool is_mounted(std::string_view database);
-Status past_is_read_only();  // kReadOnly
+Status past_is_read_only();  // kReadOnly: the error for a change of a mounted table or schema
 // Returns past_is_read_only() if `database` is mounted, else Ok.
 Status refuse_mounted(std::string_view database);
 // Whether the statement is DROP DATABASE. For a mounted schema that statement ends the mount (drop_database()

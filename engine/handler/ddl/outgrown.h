@@ -1,5 +1,5 @@
-// Tables that have outgrown the shared column family, and the ALTER TABLE ... FORCE that moves them
-// (plugin/host/table_mover.h).
+// Finds tables that have outgrown the shared column family, and limits the ALTER TABLE ... FORCE that moves
+// them (plugin/host/table_mover.h) to such tables.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class MoveOfOutgrown {
   // Counts a table or partition that the calling thread's ALTER has moved.
   static void note_moved();
   uint32_t moved() const;
-  // Whether is_running(), and the ALTER must move this table or partition.
+  // True if is_running() and the ALTER of the calling thread must move this table or partition.
   static bool concerns(const catalog::TableDef &def);
 };
 

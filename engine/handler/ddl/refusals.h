@@ -1,5 +1,5 @@
-// Clauses of CREATE TABLE and ALTER TABLE that the engine cannot serve. README has the list for users.
-// Tests: refusals.test, options.test.
+// Refuses clauses of CREATE TABLE and ALTER TABLE that the engine cannot serve. README has the list for
+// users. Tests: refusals.test, options.test.
 #pragma once
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// Table names in the forms that the server gives to engines: "./db/table", "./db/table#P#p0", or a path for a
-// TEMPORARY table.
+// Reads table names in the forms that the server gives to engines: "./db/table", "./db/table#P#p0", or a path
+// for a TEMPORARY table.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct TableName {
   std::string table;
 };
 
-// The last two components of `path`.
+// Returns the last two components of `path`, as the names of a database and a table.
 TableName parse_table_name(const char *path);
 
 // Decodes a name of the catalog, which is encoded like a file name, to the form that SQL uses.

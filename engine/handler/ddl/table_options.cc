@@ -23,7 +23,8 @@ struct ha_table_option_struct {
 namespace atoll::handler {
 namespace {
 
-// Positions in the ENUM lists below.
+// The positions of the words in the two ENUM lists below: in that of COMPRESSION, and in that of
+// COMPRESSION_ALGORITHM.
 enum : uint { kDefault = 0, kNone = 1, kLz4 = 2, kZstd = 3, kZlib = 4 };
 enum : uint { kS3Default = 0, kS3None = 1, kS3Zlib = 2 };
 

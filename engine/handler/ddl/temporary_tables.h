@@ -1,5 +1,6 @@
 // The definitions of TEMPORARY tables. They are only in this server's memory and gone after a restart. The
-// rows of each table are in the temp database, under a key prefix of its own.
+// rows of each table are in the temp database, a RocksDB database for temporary data, under a key prefix of
+// the table's own.
 #pragma once
 
 #include <string>

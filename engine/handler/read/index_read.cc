@@ -70,7 +70,7 @@ void ha_atoll::choose_entries() {
 
 // How many rows the first batch of a search shall have. For an exact search this is the largest batch, for
 // any other search one row. It is also one row if the statement may stop early, as in a subquery or a join
-// with LIMIT. If a statement with LIMIT reads only this table, it is the limit.
+// with LIMIT. If a statement with LIMIT reads only this table, the first batch has as many rows as the limit.
 size_t ha_atoll::rows_wanted(bool is_exact) const {
   SELECT_LEX *select = ha_thd()->lex->current_select;
   if (select == nullptr || select->master_unit()->item != nullptr) return 1;

@@ -135,9 +135,9 @@ int ha_atoll::multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, 
   return ::handler::multi_range_read_init(ranges, ranges_context, range_count, mode, buffer);
 }
 
-// A join may pass a condition on the index entry and on the join's buffered row of the other table. It is
-// evaluated here, when the whole row has been read. The server does not see a row that the condition refuses
-// and so cannot release the lock of that row; this function releases it.
+// A join may pass a condition on the index entry and on the join's buffered row of the other table. This
+// function evaluates the condition when the whole row has been read. The server does not see a row that the
+// condition refuses and so cannot release the lock of that row; this function releases it.
 int ha_atoll::multi_range_read_next(range_id_t *range) {
   for (;;) {
     const int error = next_row_of_ranges(range);

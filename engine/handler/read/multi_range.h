@@ -26,13 +26,13 @@ inline const key_range *given(const key_range &end) { return end.keypart_map ? &
 
 class MultiRange {
  public:
-  // The arguments outlive this object. The ranges are those that the server has given to `file`
+  // The arguments must outlive this object. The ranges are those that the server has given to `file`
   // (handler::mrr_iter).
   MultiRange(::handler *file, const std::shared_ptr<const Layout> &layout, table::RowCursor *reader,
              const SearchKeys *keys)
       : file_(*file), layout_(layout), reader_(*reader), keys_(*keys) {}
 
-  // Called when a read begins.
+  // Called when the server begins to read `range_count` ranges.
   void begin(uint range_count);
   // Called when the statement is over.
   void end();
@@ -51,11 +51,14 @@ class MultiRange {
   // How many ranges were begun since the last call of this function.
   size_t take_ranges_begun() { return std::exchange(ranges_begun_, 0); }
 
-  // Whether a range was taken from the server but not read. It is handler::mrr_cur_range, and must be read
-  // before all others. The next call returns false.
+  // Returns whether a range was taken from the server but not read; the next call returns false. The range is
+  // handler::mrr_cur_range, and must be read before all others.
   bool take_unread() { return std::exchange(has_unread_, false); }
 
  private:
+  // How the ranges are read; begin() and decide() choose it for each read. kAhead: this object gathers the
+  // rows of many ranges in batches, and next() changes to kOneByOne at a range that it cannot read so.
+  // kOneByOne: the server's default code reads range by range.
   enum class Way : uint8_t { kUndecided, kAhead, kOneByOne };
   struct Origin {
     range_id_t range;
@@ -72,8 +75,8 @@ class MultiRange {
   table::RowCursor &reader_;
   const SearchKeys &keys_;
   Way way_ = Way::kUndecided;
-  bool has_ended_ = false;       // there are no more ranges
-  bool has_unread_ = false;      // see take_unread()
+  bool has_ended_ = false;       // the server has no more ranges
+  bool has_unread_ = false;      // a range was taken from the server and not read, see take_unread()
   std::vector<Origin> origins_;  // the range of each row of the batch
   size_t ranges_begun_ = 0;
 };

@@ -70,7 +70,7 @@ class Compiler {
       if (child)
         children.push_back(std::move(child));
       else if (!is_and || exact)
-        return nullptr;  // an OR needs all of its branches
+        return nullptr;  // an OR, or an exact predicate, needs all of its branches
     }
     if (children.empty()) return nullptr;
     return is_and ? Predicate::all_of(std::move(children)) : Predicate::any_of(std::move(children));
@@ -94,8 +94,8 @@ class Compiler {
            field->charset() != &my_charset_bin && field->type() != MYSQL_TYPE_GEOMETRY;
   }
 
-  // The constant in the representation of the column; nullopt if SQL compares the two by other rules than
-  // those of the column.
+  // Returns the constant in the representation of the column; nullopt if `item` is no constant, is expensive
+  // to compute, or if SQL compares the two by other rules than those of the column.
   std::optional<Operand> constant(Field *field, Item *item, CHARSET_INFO *collation) const {
     if (!item->const_item() || item->is_expensive()) return std::nullopt;
     Operand operand;

@@ -26,7 +26,9 @@ bool is_one_row_known(const TABLE &table) {
 // Estimates the rows in `bounds` from the sampled statistics. The lower end of `bounds` has `parts` columns
 // of the index.
 ha_rows rows_by_statistics(const KEY &index, const at::Bounds &bounds, size_t parts, double table_rows) {
-  constexpr double kShareOfRange = 1.0 / 3;  // for a range of several values; no plan depends on it
+  // The assumed share of the table for a range of several values. No plan depends on it, because the
+  // optimizer already knows an index that finds at most one row.
+  constexpr double kShareOfRange = 1.0 / 3;
   if (parts > 0 && atoll::codec::key_after_prefix(bounds.lower) == bounds.upper)
     return std::max<ha_rows>(index.rec_per_key[std::min<size_t>(parts, index.user_defined_key_parts) - 1], 1);
   return static_cast<ha_rows>(std::max(table_rows * kShareOfRange, 1.0));

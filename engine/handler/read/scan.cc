@@ -108,7 +108,8 @@ int ha_atoll::rnd_pos(uchar *record, uchar *position) {
   return read_by_primary_key(record, keys_.primary_key(position), true);
 }
 
-// References compare as primary keys do: index merge relies on it.
+// Compares two row references (position()) in the order of their primary keys, because index merge relies on
+// this order.
 int ha_atoll::cmp_ref(const uchar *a, const uchar *b) noexcept {
   if (layout_->hidden_primary()) return memcmp(a, b, ah::kHiddenIdLength);
   const KEY &key = table->key_info[table_share->primary_key];

@@ -14,7 +14,7 @@ namespace atoll::handler {
 
 class SearchKeys {
  public:
-  // Both outlive this object. `layout` may be exchanged between two statements.
+  // Both must outlive this object. `layout` may be exchanged between two statements.
   SearchKeys(::handler *file, const std::shared_ptr<const Layout> &layout) : file_(*file), layout_(layout) {}
 
   // Called when the table has been opened.
@@ -34,7 +34,7 @@ class SearchKeys {
 
   ::handler &file_;
   const std::shared_ptr<const Layout> &layout_;
-  mutable std::vector<uchar> record_;  // a record from which keys are made
+  mutable std::vector<uchar> record_;  // a buffer for the record from which a key is made
 };
 
 }  // namespace atoll::handler

@@ -66,7 +66,7 @@ const codec::Predicate *ServerView::predicate() {
 // server saw them.
 void ServerView::note_refused_row() { h_.thd()->get_stmt_da()->inc_current_row_for_warning(); }
 
-// ---- Records -------------------------------------------------------------------------------------
+// ---- Computing virtual columns in records --------------------------------------------------------
 
 // Computes the virtual columns of the active index in two cases in which the server does not. When the server
 // merges partitions by the columns of an index, it uses records other than record[0], in which it computes no

@@ -1,4 +1,4 @@
-// codec::Collation over CHARSET_INFO. See collation.h.
+// Implements codec::Collation by the server's CHARSET_INFO. See collation.h.
 #include "handler/server.h"
 
 #include "handler/server/collation.h"
@@ -29,7 +29,7 @@ bool is_byte_order(const CHARSET_INFO *cs) {
 // 10.11.18; found by comparing sort keys with strnncollsp() over all collations.
 enum class Quirk : uint8_t {
   kNone,
-  kBig5Strokes,       // sort keys know only a character's number of strokes; comparison knows its code
+  kBig5Strokes,       // a sort key has only a character's number of strokes; comparison uses its code
   kStopsAtNul,        // comparison ends at the first zero byte of the transformed text
   kTrimsAndCompares,  // PAD SPACE trims both texts, then compares without padding (the Czech collations)
 };
@@ -124,8 +124,8 @@ class ServerCollation final : public codec::Collation {
 
  private:
   struct Level {
-    uint flag;          // MY_STRXFRM_LEVEL*
-    std::string space;  // weights of a space
+    uint flag;          // MY_STRXFRM_LEVEL*, which selects this level
+    std::string space;  // the weights of a space at this level
   };
 
   size_t strnxfrm(std::string_view text, uint weights_max, uint flags, uint8_t *out, size_t out_size) const {

@@ -8,7 +8,7 @@ class THD;
 
 namespace atoll::handler {
 
-// The HA_ERR_* for `code`. Pure.
+// Returns the HA_ERR_* for `code`. Has no side effect.
 int to_ha_error(Code code);
 
 // Returns to_ha_error() and tells the server and the user what happened. After a deadlock the transaction is

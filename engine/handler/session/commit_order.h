@@ -1,15 +1,16 @@
-// When the workers of a parallel replica may share one sync of the log.
+// Decides when the workers of a parallel replica can share one sync of the log.
 //
 // The server lets a worker commit once the commit before it has woken that worker. If both commits are only
 // in ATOLL, the first may wake the next before its own sync: the log is written in the order of the commits,
 // so no crash keeps the later commit and loses the earlier one. But the sync must come first if the next
 // commit may become durable outside ATOLL's log. Otherwise a crash could lose the earlier commit for ever,
-// because the replica continues behind the last position that it finds. There are two such cases:
+// because after the crash the replica continues after the last position that it finds. There are two such
+// cases:
 //
 //   another engine has a table of GTID positions: a transaction may become durable there without a call
 //     of ATOLL
 //   two-phase commit: a decision in tc.log is durable by itself, and the transaction that it commits may be
-//     prepared, and synced, before the commit in front of it is written
+//     prepared, and synced, before the earlier commit is written
 #pragma once
 
 #include <atomic>

@@ -51,7 +51,7 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
   }
 }
 
-// Whether the statement may copy the table, or build indexes from its committed rows.
+// Whether the statement can be one that copies the table, or builds indexes from its committed rows.
 bool rewrites_table(THD *thd) {
   const enum_sql_command command = thd->lex->sql_command;
   return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX;
@@ -145,9 +145,10 @@ void ha_atoll::set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build
   writer_.set_log(online_build_.get());
 }
 
-// Chooses the place from which the statement reads the table. If the transaction's snapshot is older than the
-// table's move to its own family, that is the former place. But the transaction writes to the present place.
-// So once it has changed the table, plain reads at that snapshot are refused (RowCursor::begin_reading()).
+// Chooses the layout, and so the column family, by which the statement reads the table. If the transaction's
+// snapshot is older than the table's move to its own family, plain reads use the former layout. Locking reads
+// and writes always use the present layout. So once the transaction has possibly changed the table, plain
+// reads at that snapshot are refused (RowCursor::begin_reading()).
 void ha_atoll::choose_layout() {
   if (newest_layout_) layout_ = std::move(newest_layout_);
   const uint32_t table_id = layout_->def().id;

@@ -38,27 +38,28 @@ class Session {
   // function before it reads or writes.
   static Session *of(THD *thd, bool create);
 
-  // The running transaction; begun when there is none.
+  // Returns the running transaction; begins one when there is none.
   txn::Transaction *transaction();
   bool has_transaction() const { return transaction_ != nullptr; }
 
   // Registers the statement (and the transaction, outside autocommit) with the server.
   void enter_statement();
-  // A consistent read begins: takes the snapshot the isolation level asks for.
+  // Takes the snapshot for consistent reads, unless the transaction has one already.
   void open_read_view();
   // Under READ COMMITTED: releases the snapshot at the end of a statement.
   void end_read_view();
   // Sets the statement savepoint before the first write of the statement.
   void before_write();
 
-  // A statement inside a transaction ends.
+  // Called when a statement inside a transaction has ended. rollback_statement() also undoes its changes.
   void end_statement();
   Status rollback_statement();
-  // The functions below end the transaction. Left is what commit() leaves for its caller to do.
+  // What commit() leaves for its caller to do.
   struct Left {
     bool sync = false;      // call Database::sync_wal()
     uint64_t position = 0;  // if not 0, pass it to CommitGate::after_commit()
   };
+  // The functions from here to detach() prepare or end the transaction.
   Status prepare(const std::string &xid);
   void commit_ordered();
   // Makes the changes visible and releases the locks. The caller makes them durable, as *left says.
@@ -86,8 +87,9 @@ class Session {
   // this transaction.
   void note_auto_increment(uint32_t table_id, uint64_t next);
 
-  // Remembers that the transaction has logged a change for `build`. If the transaction and its log records
-  // may not end in the same way (both committed or both rolled back), the session makes the build fail.
+  // Remembers that the transaction has logged a change for `build`. If it is possible that the transaction
+  // was committed and its log records were rolled back, or the other way round, the session makes the build
+  // fail.
   void note_online_build(const std::shared_ptr<table::OnlineBuild> &build) { online_builds_.insert(build); }
 
   // Notes that the running statement has added `rows` rows to the table; negative: removed rows. A rollback
@@ -102,13 +104,13 @@ class Session {
   // The memory that the running statement may use for sorting. The copies of all partitions share it.
   std::shared_ptr<lsm::SortBudget> sort_budget();
 
-  // The settings of the running statement. Read from the connection once per statement, so a loop over rows
-  // may ask.
+  // The settings of the running statement. Read from the connection once per statement, so a loop can call
+  // this function for each row.
   const engine::StatementSettings &settings();
 
-  bool snapshot_is_shared_by_statements() const;  // REPEATABLE READ and above
+  bool snapshot_is_shared_by_statements() const;  // true under REPEATABLE READ and above
   Work *work() const { return work_.get(); }
-  int open_tables = 0;  // external_lock balance of the running statement
+  int open_tables = 0;  // how many tables the running statement has locked (external_lock)
   // The index of the last duplicate. The session holds it and not the handler, because for a partitioned
   // table the server may ask another partition than the one that found the duplicate.
   unsigned duplicate_index = ~0U;
@@ -132,15 +134,15 @@ class Session {
   std::unique_ptr<txn::Transaction> transaction_;
   bool has_statement_savepoint_ = false;
   size_t statement_savepoint_ = 0;
-  bool was_interrupted_ = false;  // see note_exception()
-  bool committed_in_order_ = false;
+  bool was_interrupted_ = false;     // an exception has interrupted a change, see note_exception()
+  bool committed_in_order_ = false;  // commit_ordered() has tried the commit; ordered_outcome_ is the result
   Status ordered_outcome_;
   TwoPhaseCommit two_phase_;
   BinlogWrite before_prepare_;
   lsm::CommitMark mark_;
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<table::OnlineBuild>> online_builds_;
-  std::set<uint32_t> changed_moved_;  // ids of tables
+  std::set<uint32_t> changed_moved_;  // the ids of tables, see note_change_of_moved()
   table::RowChanges row_changes_;
 };
 

@@ -1,4 +1,4 @@
-// The text form of XIDs, which the layers below the handler know as bytes.
+// Writes XIDs as text. The layers below the handler know an XID only as bytes.
 #pragma once
 
 #include <string>

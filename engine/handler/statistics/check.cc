@@ -17,7 +17,7 @@ namespace at = atoll::table;
 
 namespace {
 
-// The message to the user about a CHECK that could not be finished.
+// Returns the message to the user about a CHECK that could not be finished.
 std::string explained(const Status &status) {
   if (status.code() == Code::kInterrupted) return "CHECK TABLE was interrupted";
   const std::string message = status.message();

@@ -1,5 +1,6 @@
-// The open tables and their statistics. ANALYZE samples a table. A background thread samples a table that has
-// changed much, so that plans are good without ANALYZE. The catalog stores the statistics.
+// Keeps a list of the open tables, and updates their statistics. ANALYZE samples a table. A background thread
+// samples a table that has changed much, so that plans are good without ANALYZE. The catalog stores the
+// statistics.
 #pragma once
 
 #include <functional>
@@ -27,8 +28,8 @@ void take_back_rows(const table::RowChanges::Counts &undone);
 // The layout of an open table; nullptr: no connection has the table open.
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id);
 
-// Samples the open table that has changed most since it was last sampled, if one has changed by more than a
-// tenth. Called by the background thread, once a second.
+// Samples the open table that has changed most since it was last sampled, if its number of rows has changed
+// by more than 16 plus a tenth of the rows at that sample. Called by the background thread, once a second.
 Status refresh_statistics(const std::function<bool()> &is_cancelled);
 
 }  // namespace atoll::handler

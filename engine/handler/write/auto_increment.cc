@@ -18,9 +18,9 @@ namespace {
 // Largest value the column can hold.
 uint64_t largest_value(Field *field) { return field->get_max_int_value(); }
 
-// False for UPDATE and DELETE. With FOR PORTION OF they insert rows for the periods that are left, at most
-// two for each changed row. For them the server's guess of how many numbers it needs, which doubles each
-// time, would leave numbers unused.
+// Whether the statement gets as many numbers at once as the server asks for. UPDATE and DELETE get one at a
+// time: with FOR PORTION OF they insert rows for the periods that are left, at most two for each changed row.
+// The server's guess of how many numbers it needs doubles each time, and would leave numbers unused.
 bool inserts_rows(THD *thd) {
   const int command = thd_sql_command(thd);
   return command != SQLCOM_UPDATE && command != SQLCOM_DELETE;
@@ -39,7 +39,7 @@ Status ha_atoll::load_auto_increment() {
     next = atoll::engine::running()->catalog()->auto_increment(layout_->def().id);
   if (table_share->next_number_keypart == 0) {
     const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
-    std::string key;  // with the largest number as its first part
+    std::string key;  // of the row with the largest number; empty: there is none
     std::vector<uchar> record(table_share->reclength);
     ATOLL_RETURN_IF_ERROR(ah::outermost_taken_key(*layout_, index, !index.parts[0].descending, &key));
     if (!key.empty()) {
@@ -66,7 +66,7 @@ bool ha_atoll::autoinc_lock_mode_stmt_unsafe() const noexcept {
       return true;
     case SQLCOM_UPDATE:
     case SQLCOM_DELETE:
-      return ha_thd()->lex->period_conditions.is_set();  // FOR PORTION OF inserts
+      return ha_thd()->lex->period_conditions.is_set();  // FOR PORTION OF inserts rows, which draw numbers
     default:
       return false;
   }

@@ -9,9 +9,9 @@
 
 namespace atoll::handler {
 
-// Is a virtual column part of the index?
+// Whether a virtual column is part of the index.
 bool indexes_virtual_column(const TABLE *table, size_t index);
-// Is a virtual TEXT or BLOB column part of any index?
+// Whether a virtual TEXT or BLOB column is part of any index.
 bool indexes_virtual_text(const TABLE *table);
 
 // Computes the virtual columns of an index in record[0].

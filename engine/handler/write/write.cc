@@ -31,8 +31,8 @@ int ha_atoll::write_row(const uchar *record) {
 
 // Writes the row of a sequence in a transaction of its own. So a number is not given out again when the
 // transaction that took it rolls back, and other connections do not wait for that transaction. The write is
-// synced with the next commit, which the user of the number must make to keep it. There may be no session
-// yet: CREATE TEMPORARY SEQUENCE writes the first row without locking the table.
+// synced with the next commit: the transaction that takes the number must commit to keep it. There may be no
+// session yet: CREATE TEMPORARY SEQUENCE writes the first row without locking the table.
 Status ha_atoll::write_apart(const std::function<Status()> &write) {
   if (session_ == nullptr) {
     ATOLL_RETURN_IF_ERROR(atoll::engine::ready());
@@ -105,7 +105,7 @@ Status ha_atoll::remove_row(const uchar *record) {
   return Status::Ok();
 }
 
-// ---- ALTER ... COPY and CREATE ... SELECT --------------------------------------------------------
+// ---- Filling the new table of ALTER ... COPY and CREATE ... SELECT -------------------------------
 
 namespace {
 
@@ -135,7 +135,8 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   if (ignore_duplicates && has_unique) return;
   for (uint i = 0; i < table_share->keys; i++)
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // the server reads rows to check it
-  if (table_share->period.unique_keys != 0) return;                    // WITHOUT OVERLAPS: so it does here
+  // To check WITHOUT OVERLAPS, too, the server reads the rows of the table.
+  if (table_share->period.unique_keys != 0) return;
   atoll::engine::Engine *running = atoll::engine::running();
   at::BulkCopy::Target target{running->database(), running->database(),
                               [running] { return running->settings().flush_at_commit(); },

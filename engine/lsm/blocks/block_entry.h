@@ -11,7 +11,7 @@ namespace atoll::lsm {
 
 struct BlockEntry {
   const char *start;    // where the three lengths begin
-  size_t shared_bytes;  // how many bytes the key shares with the key before; they are not stored
+  size_t shared_bytes;  // how many bytes the key shares with the previous entry's key; they are not stored
   size_t prefix_bytes;  // size of the lengths and the stored key bytes
   size_t key_bytes;     // number of stored key bytes; they follow the lengths
   size_t value_bytes;

@@ -32,11 +32,11 @@ void combine(char *to, const char *other, size_t length, Eight eight) {
     *to = static_cast<char>(eight(static_cast<uint8_t>(*to), static_cast<uint8_t>(*other)));
 }
 
-// The key of the entry that was read last. The next entry stores only the bytes behind the prefix that its
-// key shares with this key.
+// The key of the entry that was read last. The next entry stores only the bytes after the prefix that its key
+// shares with this key.
 class LastKey {
  public:
-  // Sets *old to the last key's bytes behind the shared prefix: the next entry's stored key bytes replace
+  // Sets *old to the last key's bytes after the shared prefix: the next entry's stored key bytes replace
   // them. Returns false if the next entry shares more bytes than the last key has.
   bool find(size_t shared_bytes, std::string_view *old) const {
     if (shared_bytes > key_.size()) return false;
@@ -52,9 +52,10 @@ class LastKey {
   std::string key_;
 };
 
-// Combines each key and value in `heads` with the key and value of the entry before. The plain bytes of the
-// entry before are read from `plain`. This may be `heads` itself if combining turns differences into plain
-// bytes, because the entry before is then plain already.
+// Combines each key and value in `heads`, in place, with the key and value of the previous entry. Reads the
+// plain bytes of the previous entry from `plain`. If `eight` turns differences into plain bytes, `plain` is
+// `heads` itself: the previous entry there consists of plain bytes already. Returns false if the lengths of
+// the entries contradict each other.
 template <typename Eight>
 bool combine_entries(char *heads, const char *plain, size_t entries_bytes, uint32_t head_bytes, Eight eight) {
   LastKey last_key;

@@ -57,6 +57,7 @@ class RestartPattern {
  public:
   explicit RestartPattern(std::string_view restarts) : restarts_(restarts) {}
 
+  // Call for each entry in order, with its offset in the block.
   void see(uint32_t offset) {
     if (next_ < count() && restart(next_) == offset) {
       if (next_ == 1) interval_ = entries_;
@@ -80,15 +81,15 @@ class RestartPattern {
     return load_le<uint32_t>(restarts_.data() + size_t{index} * kRestartBytes);
   }
 
-  std::string_view restarts_;
-  uint32_t entries_ = 0;
-  uint32_t next_ = 0;
-  uint32_t interval_ = 0;
-  bool regular_ = true;
+  std::string_view restarts_;  // the restart array
+  uint32_t entries_ = 0;       // entries seen so far
+  uint32_t next_ = 0;          // index of the first restart point that no entry has had yet
+  uint32_t interval_ = 0;      // entries from the first restart point to the second; 0: not known yet
+  bool regular_ = true;        // false: a restart point broke the pattern
 };
 
-// Returns how many bytes the stream of heads has behind the heads of entries: the block's last 4 bytes, and
-// the restart array if it is stored.
+// Returns how many bytes the stream of heads has after the heads of entries: the restart array if it is
+// stored, and the block's last 4 bytes.
 size_t bytes_behind_entries(uint32_t restart_interval, uint32_t restart_count) {
   return kCountBytes + (restart_interval != 0 ? 0 : size_t{restart_count} * kRestartBytes);
 }
@@ -166,7 +167,7 @@ bool join_block(std::string_view heads, uint32_t head_bytes, uint32_t restart_in
   char *const restarts = block + tails_at + tails_bytes;
   const char *head = heads.data();
   const char *const heads_end = head + tails_at;
-  const char *tail = block + tails_at;  // always at or behind `out`, so that no tail is overwritten
+  const char *tail = block + tails_at;  // never lower than `out`, so that no tail is overwritten
   char *out = block;
   uint32_t restart = 0;
   for (uint32_t until_restart = 0; head < heads_end;) {

@@ -18,23 +18,27 @@
 namespace atoll::lsm {
 
 struct BlockStreams {
-  std::string heads;
+  std::string heads;  // the heads of entries, then the restart array if it is stored, then the restart count
   std::string tails;
-  size_t entries_bytes = 0;       // how many bytes of `heads` are heads of entries; they come first
-  uint32_t restart_interval = 0;  // entries between restart points; 0: `heads` has the restart array
+  size_t entries_bytes = 0;  // how many bytes of `heads` are heads of entries
+  // How many entries there are from one restart point to the next. 0: the restart points follow no pattern,
+  // so the restart array is stored.
+  uint32_t restart_interval = 0;
 };
 
-// Returns how many bytes at the start of the block's values are alike from row to row. The last of these
-// bytes is the last place where more than half of the neighbouring values have the same byte. Returns 0 if
-// there is no such place, or if split_block() does not take blocks of this form.
+// Returns how many bytes at the start of the block's values are alike from row to row; they become parts of
+// the heads. The last of these bytes is the last position, among the first 256, at which more than half of
+// the values have the same byte as the previous value. Returns 0 if there is no such position, or if
+// split_block() does not take blocks of this form.
 uint32_t common_head_bytes(std::string_view block);
 
 // Splits `block` into *streams. Returns false if the block is not of RocksDB's plain form (entries with
 // shared key prefixes, restart array, count). The caller then compresses the block whole.
 bool split_block(std::string_view block, uint32_t head_bytes, BlockStreams *streams);
 
-// Sets *position to the offset in the block at which join_block() expects the tails. From there, join_block()
-// moves each tail only towards the start of the block. Returns false if the sizes do not add up to one block.
+// Sets *position to the offset in the block at which join_block() expects the tails. It is so far from the
+// start that join_block() overwrites no tail before it has moved it. Returns false if the sizes do not add up
+// to one block.
 bool tails_position(std::string_view heads, uint32_t restart_interval, size_t tails_bytes, size_t block_bytes,
                     size_t *position);
 

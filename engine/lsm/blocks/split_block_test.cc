@@ -16,8 +16,8 @@ namespace atoll::lsm {
 namespace {
 
 struct BlockShape {
-  uint32_t restart_interval = 16;
-  bool irregular_restarts = false;
+  uint32_t restart_interval = 16;   // entries from one restart point to the next
+  bool irregular_restarts = false;  // true: entry 3 is a restart point, too, which breaks the pattern
 };
 
 void append_u32(std::string *to, uint32_t value) { to->append(reinterpret_cast<const char *>(&value), 4); }
@@ -108,7 +108,8 @@ TEST(SplitBlock, heads_that_count_are_all_the_same_as_differences) {
   std::string differing;
   ASSERT_TRUE(subtract_heads(streams.heads, length, 7, &differing));
   // The differences of an entry: three lengths (shared key bytes, own key bytes, value), two key bytes of a
-  // number that goes up by 1, and the head of a value with a number that goes up by 11.
+  // number that goes up by 1, and the head of a value with a number that goes up by 11. The first entry takes
+  // 18 bytes: it shares no key bytes and is no difference.
   const std::string usual("\6\2\13\0\1\0\0\0\13\0\0\0", 12);
   const std::string carried("\6\2\13\0\1\0\0\0\13\1\0\0", 12);
   size_t unusual = 0;
@@ -207,8 +208,10 @@ TEST(SplitBlock, damaged_streams_are_refused) {
     BlockStreams changed = whole;
     changed.heads[random() % changed.heads.size()] = static_cast<char>(random());
     changed.restart_interval = round % 7 == 0 ? static_cast<uint32_t>(random() % 70) : 16;
-    add_heads(changed.heads.data(), random() % changed.heads.size(), 4);  // must do no harm either
-    const std::string joined = join(changed, 4, block.size());            // a wrong block or none
+    // Neither call may read or write outside of its buffers. A wrong block is allowed here: damage that gives
+    // one is found by RocksDB's checksum.
+    add_heads(changed.heads.data(), random() % changed.heads.size(), 4);
+    const std::string joined = join(changed, 4, block.size());
     EXPECT_TRUE(joined.empty() || joined.size() == block.size());
   }
 }

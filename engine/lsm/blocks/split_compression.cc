@@ -39,19 +39,21 @@ constexpr size_t kBlockBytesMax = 256 * 1024;
 
 // The form in which a block is stored.
 struct Form {
-  CompressionType type = rocksdb::kNoCompression;  // not split; else a type of table FMT-S1
-  uint32_t head_bytes = 0;
+  // kSplitType or kDifferencesType; kNoCompression: not split, so RocksDB's own compressor gets the block.
+  CompressionType type = rocksdb::kNoCompression;
+  uint32_t head_bytes = 0;  // how many bytes of each value belong to the head
 };
 
+// The buffers that a SplitCompressor uses again for each block.
 struct SplitArea : Compressor::WorkingArea {
-  Compressor::ManagedWorkingArea inner;
+  Compressor::ManagedWorkingArea inner;  // that of RocksDB's own compressor
   BlockStreams streams;
   std::string differences;  // the heads as differences (head_differences.h)
   std::string compressed;   // buffer for one compressed stream
   // The compressed block in the format of table FMT-S1, in two parts.
-  std::string front;  // everything in front of the tails, in the form that was written last
-  std::string tails;  // the compressed tails, which are the same in all forms
-  std::string smallest_front;
+  std::string front;           // everything before the tails, in the form that write_front() has written last
+  std::string tails;           // the compressed tails, which are the same in all forms
+  std::string smallest_front;  // in try_all(): the front of the smallest form so far
 
   size_t split_bytes() const { return front.size() + tails.size(); }
 };
@@ -189,8 +191,8 @@ class SplitCompressor final : public Compressor {
   }
 
   const std::unique_ptr<Compressor> inner_;
-  std::atomic<uint32_t> blocks_{0};
-  std::atomic<Form> form_{Form{}};  // the smallest form of the last block that was tried in all forms
+  std::atomic<uint32_t> blocks_{0};  // blocks so far whose size allows splitting
+  std::atomic<Form> form_{Form{}};   // the smallest form of the last block that was tried in all forms
 };
 
 // The compressor of one table file. RocksDB asks it for a compressor for each type of block: data blocks get
@@ -221,12 +223,13 @@ rocksdb::Status damaged(const char *what) {
   return rocksdb::Status::Corruption("a block in two streams", what);
 }
 
+// One compressed stream as it is stored. `type`: how it is compressed.
 struct StoredStream {
   CompressionType type = rocksdb::kNoCompression;
   Slice bytes;
 };
 
-// The fields of a stored block behind the field with its size (table FMT-S1).
+// The fields of a stored block after the field with its size (table FMT-S1).
 struct StoredBlock {
   uint64_t head_bytes = 0;
   uint64_t restart_interval = 0;

@@ -24,10 +24,11 @@ constexpr uint64_t kCountBytesMax = 32 * 1024;
 constexpr uint64_t kCountEntriesMax = 512;
 // The length of the table id and the index ordinal, the part of a key that tells one index from another.
 constexpr size_t kIndexPrefixBytes = 6;
-constexpr auto kEntrySizeMaxAge = std::chrono::seconds(60);
-constexpr double kEntryBytesGuess = 40;
-// A range with at least kFilesPerPiece files for each piece is cut at the borders of files. In another range,
-// about kKeysPerPiece keys are tried for each piece.
+constexpr auto kEntrySizeMaxAge = std::chrono::seconds(60);  // then entry_bytes() measures again
+constexpr double kEntryBytesGuess = 40;                      // for a range without table files
+// split() cuts a range with at least kFilesPerPiece files for each piece at the borders of files. In another
+// range, it tries about kKeysPerPiece keys for each piece, but at most kKeysPerFileMax in one file. Then, up
+// to kRefinements times, it tries kKeysPerGap more keys inside each gap that is too large.
 constexpr size_t kFilesPerPiece = 4;
 constexpr size_t kKeysPerPiece = 6;
 constexpr size_t kKeysPerFileMax = 256;
@@ -48,9 +49,9 @@ uint64_t file_bytes(rocksdb::DB *db, Family *family, const Range &range) {
   return bytes;
 }
 
-// ---- cutting ---------------------------------------------------------------------------------------
+// ---- helpers of split(): finding keys that cut a range into equal pieces ---------------------------
 
-// Appends to `keys` up to `count` keys strictly between `low` and `high`. The 8 bytes behind the prefix that
+// Appends to `keys` up to `count` keys strictly between `low` and `high`. The 8 bytes after the prefix that
 // `low` and `high` share are taken as numbers, and the keys are evenly spaced between these numbers.
 void interpolate(std::string_view low, std::string_view high, size_t count, std::vector<std::string> *keys) {
   const size_t shared = static_cast<size_t>(
@@ -97,7 +98,8 @@ std::vector<uint64_t> gap_bytes(rocksdb::DB *db, Family *family, std::string_vie
   return sizes;
 }
 
-// The keys of one table file inside a range; `bytes` is the size of the whole file.
+// The part of one table file that lies inside a range: its first and last key. `bytes` is the size of the
+// whole file.
 struct FilePart {
   std::string low, high;
   uint64_t bytes = 0;
@@ -120,7 +122,7 @@ std::vector<FilePart> parts_in(rocksdb::DB *db, Family *family, std::string_view
   return parts;
 }
 
-// Returns keys at which the range may be cut: the first and last keys of the files inside (begin, end), and
+// Returns keys at which the range can be cut: the first and last keys of the files inside (begin, end), and
 // up to `per_file` keys inside each file.
 std::vector<std::string> candidates(const std::vector<FilePart> &files, std::string_view begin,
                                     std::string_view end, size_t per_file) {
@@ -202,7 +204,7 @@ bool refine(rocksdb::Iterator *rows, std::string_view begin, std::string_view en
 
 }  // namespace
 
-// ---- estimate ------------------------------------------------------------------------------------
+// ---- estimating sizes ----------------------------------------------------------------------------
 
 RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std::string_view end) {
   RangeEstimate result = sizes(family, begin, end);
@@ -303,7 +305,7 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
   return std::max(bytes, 1.0);
 }
 
-// ---- split ---------------------------------------------------------------------------------------
+// ---- splitting a range for parallel scans --------------------------------------------------------
 
 std::vector<std::string> DatabaseImpl::split(Family *family, std::string_view begin, std::string_view end,
                                              size_t pieces) {

@@ -150,7 +150,7 @@ TEST_F(EstimateTest, a_cold_open_reads_few_tables) {
   const size_t before = database_.store()->count("open ");
   ASSERT_ATOLL_OK(database_.open());
   EXPECT_LE(database_.store()->count("open ") - before, 3u);
-  // The limit of open tables is so low only during open(). Afterwards, RocksDB may keep more tables open.
+  // The limit of open tables is so low only during open(). Afterwards RocksDB is allowed to keep more open.
   EXPECT_GE(Raw::of(database_, Side::kMain)->GetDBOptions().max_open_files, 64);
 }
 

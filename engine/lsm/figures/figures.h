@@ -13,24 +13,24 @@
 namespace atoll::lsm {
 
 struct RangeEstimate {
-  uint64_t bytes = 0;    // on disk, compressed, plus memtables
-  uint64_t entries = 0;  // estimated
+  uint64_t bytes = 0;    // in table files, compressed, plus in memtables
+  uint64_t entries = 0;  // an estimate; from estimate() for a small range in memory: the exact number
 };
 
 // A table file of the main database.
 struct TableFile {
-  uint64_t number = 0;
+  uint64_t number = 0;  // RocksDB's file number
   uint32_t family_id = 0;
-  int level = 0;
-  uint64_t entries = 0;
-  uint64_t deletions = 0;
+  int level = 0;           // in the LSM tree of the family
+  uint64_t entries = 0;    // tombstones included
+  uint64_t deletions = 0;  // how many of the entries are tombstones
   std::string smallest_key, largest_key;
 };
 
 // A compaction of the main database that runs or has ended since the start of the server.
 struct Compaction {
   enum class State : uint8_t { kRunning, kDone, kFailed };
-  int job = 0;
+  int job = 0;  // RocksDB's number of the compaction, as in its own log
   uint32_t family_id = 0;
   State state = State::kRunning;
   std::string reason;  // in RocksDB's words
@@ -53,9 +53,10 @@ class Figures {
   virtual RangeEstimate sizes(Family *family, std::string_view begin, std::string_view end) = 0;
   // Returns the bytes that the whole family takes in table files and memtables. Exact, and without I/O.
   virtual uint64_t total_bytes(Family *family) = 0;
-  // Whether [begin, end) takes more than `bytes_max` bytes, in files and in memory. RocksDB estimates the
-  // size of entries in a memtable by the average of all its entries, which may be far too high. So if the
-  // estimate is more than `bytes_max`, this function reads up to `bytes_max` bytes of entries to make sure.
+  // True if [begin, end) takes more than `bytes_max` bytes, in files and in memory. RocksDB estimates the
+  // size of entries in a memtable by the average of all its entries, which is far too high for small entries
+  // beside large ones. So if the estimate is more than `bytes_max`, this function reads up to `bytes_max`
+  // bytes of entries to make sure.
   virtual bool takes_more_than(Family *family, std::string_view begin, std::string_view end,
                                uint64_t bytes_max) = 0;
   // Keys that split [begin, end) into about `pieces` equal parts, ascending, for parallel scans.

@@ -6,7 +6,7 @@
 namespace atoll::lsm {
 namespace {
 
-constexpr size_t kNone = kWorkKinds;
+constexpr size_t kNone = kWorkKinds;  // stands for no WorkKind
 
 // Returns the WorkKind that counts this ticker of RocksDB; kNone if a Work does not count it.
 size_t work_of(uint32_t ticker) {
@@ -22,7 +22,7 @@ size_t work_of(uint32_t ticker) {
   }
 }
 
-// Whether DatabaseImpl::counters() shows this ticker, although a Work does not count it.
+// True if DatabaseImpl::counters() shows this ticker and no Work counts it.
 bool is_asked_for(uint32_t ticker) {
   switch (ticker) {
     case rocksdb::STALL_MICROS:

@@ -38,9 +38,10 @@ struct Stream {
   BulkLoad::UniqueLength unique_length;
   std::unique_ptr<ExternalSort> sort;        // only of an unsorted stream
   std::unique_ptr<SortedFileWriter> writer;  // made when the first sorted row comes
-  bool has_last = false;
+  // The last row that was written; check_order() compares the next row with it.
+  bool has_last = false;  // false: no row was written yet
   std::string last_key;
-  size_t last_unique_bytes = 0;
+  size_t last_unique_bytes = 0;  // how many bytes of last_key must be unique; 0: none
 };
 
 class BulkLoadImpl final : public BulkLoad {
@@ -76,10 +77,10 @@ class BulkLoadImpl final : public BulkLoad {
 
   const BulkLoadSettings settings_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  bool ingested_ = false;
+  bool ingested_ = false;  // true: the rows are in the family
 
-  std::atomic<bool> abort_{false};
-  std::atomic<uint64_t> rows_written_{0};
+  std::atomic<bool> abort_{false};         // true: all threads of the load stop
+  std::atomic<uint64_t> rows_written_{0};  // for the reported progress
   Mutex result_mutex_;
   Status result_ ATOLL_GUARDED_BY(result_mutex_);  // the first failure
   // The number of the first stream that has a duplicate. This stream and later streams stop; earlier streams
@@ -112,7 +113,7 @@ void BulkLoadImpl::remove_files() {
   fs::remove_all(settings_.directory, ignored);
 }
 
-// ---- adding --------------------------------------------------------------------------------------
+// ---- adding rows ---------------------------------------------------------------------------------
 
 size_t BulkLoadImpl::add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) {
   std::error_code ignored;  // if the directory is missing, opening the first file fails
@@ -152,8 +153,8 @@ Status BulkLoadImpl::write_sorted(size_t number, std::string_view key, std::stri
   return writer(number)->add(key, value);
 }
 
-// Compares the key with the key before it. That finds every duplicate, because the unique part is a prefix of
-// the key, so that rows with the same unique part are neighbours.
+// Compares the key with the previous key. That finds every duplicate, because the unique part is a prefix of
+// the key, so that rows with the same unique part follow each other.
 Status BulkLoadImpl::check_order(size_t number, std::string_view key, std::string_view value) {
   Stream &stream = *streams_[number];
   const size_t unique_bytes = stream.unique_length ? std::min(stream.unique_length(key), key.size()) : 0;
@@ -183,7 +184,7 @@ Status BulkLoadImpl::duplicate(size_t number, std::string_view key, std::string_
   return Status(Code::kDuplicate, "");
 }
 
-// ---- finishing -----------------------------------------------------------------------------------
+// ---- sorting and writing the rest ----------------------------------------------------------------
 
 Status BulkLoadImpl::finish(const std::function<bool(double)> &progress) {
   ATOLL_RETURN_IF_ERROR(finish_streams(progress));
@@ -193,7 +194,9 @@ Status BulkLoadImpl::finish(const std::function<bool(double)> &progress) {
 
 Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress) {
   const size_t wanted = std::min(std::max<size_t>(settings_.threads, 1), streams_.size());
-  uint64_t rows = 1;  // counted before the workers start, because they delete finished sorts
+  // Counted before the workers start, because they delete finished sorts. Starts with 1, because the progress
+  // is divided by it.
+  uint64_t rows = 1;
   for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
   std::atomic<size_t> next{0};
   std::atomic<size_t> finished{0};
@@ -259,7 +262,7 @@ Status BulkLoadImpl::finish_stream(size_t number) {
   return stream.writer ? stream.writer->finish() : Status::Ok();
 }
 
-// ---- ingesting -----------------------------------------------------------------------------------
+// ---- ingesting the files -------------------------------------------------------------------------
 
 Status BulkLoadImpl::ingest() {
   rocksdb::IngestExternalFileArg argument;

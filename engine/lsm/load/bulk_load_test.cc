@@ -107,8 +107,8 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
   ExternalSort sort(std::make_shared<SortBudget>(1 << 20), prefix);
   std::multimap<std::string, std::string> expected;
   for (int i = 0; i < 60000; ++i) {
-    // Keys of different lengths, with zero bytes and shared prefixes: SortRun first compares keys as numbers
-    // and could get these wrong.
+    // Keys of different lengths, with zero bytes and shared prefixes. SortRun first compares 12 bytes of each
+    // key as numbers, which makes a key and the same key with a zero byte at its end equal.
     std::string key = "p";
     const size_t length = random() % 20;
     for (size_t k = 0; k < length; ++k) key.push_back(static_cast<char>(random() % 3));
@@ -138,7 +138,8 @@ TEST_F(BulkLoadTest, a_sort_beyond_its_budget_spills_and_stays_right) {
   }
 }
 
-// With this budget a run has 64 KiB, so the rows make some 150 runs; only 64 files are merged at once.
+// With a budget of 1 MiB, a run has 64 KiB, so the 120,000 rows of 82 bytes make some 150 runs. Only 64 files
+// are merged at once, so the sort must merge files into larger ones first.
 TEST_F(BulkLoadTest, more_files_than_may_be_open_are_merged_in_steps) {
   const std::string directory = (database_.root() / "sort").string();
   std::filesystem::create_directory(directory);
@@ -212,8 +213,8 @@ TEST_F(BulkLoadTest, many_sorts_share_a_budget) {
   }
 }
 
-// Adds the share of one thread: of `count` keys, every `threads`-th from number `thread` on, in ascending
-// order or in any order.
+// Adds the rows of one thread: of `count` keys, every `threads`-th from number `thread` on. `in_order`: in
+// ascending order; otherwise mixed.
 Status add_share(ExternalSort *sort, size_t thread, size_t threads, uint64_t count, bool in_order) {
   const std::string value(60, 'v');
   for (uint64_t i = thread; i < count; i += threads)
@@ -247,7 +248,8 @@ TEST_F(BulkLoadTest, several_threads_add_to_one_sort_within_its_budget) {
     watch.join();
     for (const Status &result : results) ASSERT_TRUE(result.ok()) << result.message();
     // While a run is sorted, it takes 16 more bytes a row. A row here takes 82 bytes, so a run grows by
-    // nearly a fifth.
+    // nearly a fifth. Each of the threads can be sorting a run, and a run has at most a sixteenth of the
+    // budget.
     EXPECT_LE(most, budget->bytes_max + kThreads * (budget->bytes_max / 16) / 5);
     EXPECT_EQ(sort.rows(), kRows);
     uint64_t next = 0;
@@ -299,7 +301,7 @@ TEST_F(BulkLoadTest, duplicates_are_found_in_both_kinds_of_stream) {
     SCOPED_TRACE(presorted ? "presorted" : "unsorted");
     auto load = database_->bulk_load(family_, kZstd);
     (void)load->add_stream(true, nullptr);
-    // The first 14 bytes of a key must be unique; the letter behind them stands for the row's primary key.
+    // The first 14 bytes of a key must be unique; the letter after them stands for the row's primary key.
     const size_t index = load->add_stream(presorted, [](std::string_view) { return size_t{14}; });
     Status status = load->add(index, test_key(1) + "a", "");
     if (status.ok()) status = load->add(index, test_key(2) + "a", "");
@@ -362,7 +364,7 @@ TEST_F(BulkLoadTest, an_abandoned_or_interrupted_load_leaves_nothing) {
     const size_t rows = load->add_stream(true, nullptr);
     const size_t index = load->add_stream(false, nullptr);
     const std::string value(4000, 'v');
-    for (uint64_t i = 0; i < 20000; ++i) {  // 80 MB: one file is complete and staged
+    for (uint64_t i = 0; i < 20000; ++i) {  // 80 MB: a file of 32 MiB is complete, and its upload begins
       ASSERT_ATOLL_OK(load->add(rows, test_key(i, 1), value));
       ASSERT_ATOLL_OK(load->add(index, test_key(i, 2), ""));
     }
@@ -389,8 +391,8 @@ TEST_F(BulkLoadTest, an_upload_that_fails_fails_the_load) {
   expect_no_litter();
 }
 
-// A file of the last level with a sequence number is compacted by RocksDB, and so written twice, as soon as
-// no snapshot needs the number. So loaded files must have none.
+// A file of the last level that has a sequence number is compacted by RocksDB as soon as no snapshot needs
+// the number. Its rows are then written a second time. So loaded files must have no sequence number.
 TEST_F(BulkLoadTest, a_load_beside_a_snapshot_is_written_once) {
   rocksdb::DB *db = Raw::of(database_, Side::kMain);
   ASSERT_ATOLL_OK(database_.put(family_, test_key(1), "before"));

@@ -4,8 +4,9 @@
 // For a clone, RocksDB imports the files into the new family under new file numbers; each file keeps its
 // level and its sequence numbers. When RocksDB links a file, the file system makes the link a second name for
 // the same object (atoll_store_share_file). An ingestion of the files would not work, for two reasons. It
-// puts files that overlap into level 0, where too many files stop all writers. And it does not know the
-// sequence numbers that only the MANIFEST has.
+// puts files that overlap into level 0, where too many files stop all writers. And it takes a file's sequence
+// numbers from the file itself. But if a file was ingested before and RocksDB gave it a sequence number then,
+// only the MANIFEST contains this number.
 #include <rocksdb/db.h>
 #include <rocksdb/metadata.h>
 #include <rocksdb/write_batch.h>
@@ -17,7 +18,7 @@
 namespace atoll::lsm {
 namespace {
 
-constexpr size_t kCopyBatchBytes = 1 << 20;
+constexpr size_t kCopyBatchBytes = 1 << 20;  // copy_entries() writes copies in batches of this size
 
 // Returns all table files of a family, under paths in shared_directory(): by these paths cloudfs knows that
 // the files are to be shared.

@@ -1,5 +1,5 @@
-// The crc32c (Castagnoli) of bytes that come in parts, computed by RocksDB, which uses the processor's
-// instruction for it.
+// The crc32c (Castagnoli) checksum of bytes that are given part by part. RocksDB computes it with the
+// processor's instruction for this checksum.
 #pragma once
 
 #include <cstdint>

@@ -11,18 +11,18 @@
 namespace atoll::lsm {
 namespace {
 
-// A run takes a sixteenth of the budget. With a single adder, up to four runs are in use at a time: one is
-// filled, two wait, one is sorted. The merge of sixteen runs costs four comparisons a row. With many adders,
-// runs are smaller, so that the runs that the adders fill take at most a quarter of the budget. If these runs
-// stay in memory, the runs that are filled next take at most another quarter.
+// A run takes a sixteenth of the budget. With a single adder (a thread that adds rows), up to four runs are
+// in use at a time: one is filled, two wait, one is sorted. The merge of sixteen runs costs four comparisons
+// a row. With many adders, runs are smaller, so that the runs that the adders fill take at most a quarter of
+// the budget. If these runs stay in memory, the runs that are filled next take at most another quarter.
 constexpr uint64_t kRunsPerBudget = 16;
 constexpr uint64_t kRunsPerAdder = 4;
 constexpr uint64_t kRunBytesMin = 64 * 1024;
 constexpr uint64_t kRunBytesMax = 16ull << 20;
-constexpr size_t kQueuedRunsMax = 2;
+constexpr size_t kQueuedRunsMax = 2;  // with so many full runs in the queue, the adder waits
 // The most files that are merged at once. Each takes two buffers of 256 KiB and a file descriptor.
 constexpr size_t kMergedFilesMax = 64;
-constexpr uint64_t kRowsPerAbortCheck = 1024;
+constexpr uint64_t kRowsPerAbortCheck = 1024;  // merged rows between two calls of is_aborted()
 
 using Cursors = std::vector<std::unique_ptr<RunCursor>>;
 
@@ -118,7 +118,7 @@ Status ExternalSort::failure() {
   return status_;
 }
 
-// ---- filling -------------------------------------------------------------------------------------
+// ---- filling runs with rows ----------------------------------------------------------------------
 
 Status ExternalSort::add(std::string_view key, std::string_view value, size_t adder) {
   Adder &to = adders_[adder];
@@ -160,7 +160,7 @@ Status ExternalSort::enqueue(std::unique_ptr<SortRun> run) {
   return Status::Ok();
 }
 
-// ---- sorting -------------------------------------------------------------------------------------
+// ---- sorting and spilling runs -------------------------------------------------------------------
 
 void ExternalSort::run() {
   MutexLock lock(mutex_);
@@ -243,10 +243,11 @@ Status ExternalSort::sort_last_runs() {
   return status_;
 }
 
-// ---- merging -------------------------------------------------------------------------------------
+// ---- merging runs and files ----------------------------------------------------------------------
 
-// Merges files until only kMergedFilesMax are left, because so many can be merged at once. Each step merges
-// kMergedFilesMax files into one; the last step merges only as many as needed.
+// Merges files into larger ones until only kMergedFilesMax are left, because merge() can read no more at
+// once. Each round of the loop merges kMergedFilesMax files into one; the last round merges only as many as
+// needed.
 Status ExternalSort::merge_files(const std::function<bool()> &is_aborted) {
   while (spilled_.size() > kMergedFilesMax) {
     const size_t count = std::min(kMergedFilesMax, spilled_.size() - kMergedFilesMax + 1);

@@ -26,16 +26,16 @@ class SortRun;  // rows in memory, and their order
 class RunCursor;
 class RunWriter;
 
-// Threads: for each adder, one thread at a time calls add(). One thread calls merge(), after the last add().
+// An adder is one of the threads that add rows; each has a number. Threads: for each adder's number, one
+// thread at a time calls add(). One thread calls merge(), after the last add().
 class ExternalSort {
  public:
-  // `spill_prefix`: spilled runs are <prefix><n>.run. `adders`: how many threads may add at a time.
+  // `spill_prefix`: spilled runs are <prefix><n>.run. `adders`: how many threads can add rows at a time.
   ExternalSort(std::shared_ptr<SortBudget> budget, std::string spill_prefix, size_t adders = 1);
   ~ExternalSort();  // removes spilled runs
 
-  // `adder`: the number of the
-  // calling thread among those that add rows, below the number of adders. Errors: kNoSpace, kUnavailable
-  // (spilling failed).
+  // Adds a row. `adder`: the number of the calling thread among those that add rows, from 0. Errors:
+  // kNoSpace, kUnavailable (spilling failed).
   Status add(std::string_view key, std::string_view value, size_t adder = 0);
   // Calls `each` for all rows in ascending key order; rows with equal keys come in any order. Stops when
   // `each` returns an error. Call merge() only once, and add() no rows after it. Errors: those of `each` and
@@ -43,16 +43,17 @@ class ExternalSort {
   using Each = std::function<Status(std::string_view key, std::string_view value)>;
   Status merge(const Each &each, const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;
 
-  // The next three functions require that no thread adds or sorts.
+  // The next three functions require that no thread adds or sorts. They return how many rows were added, how
+  // many spilled files exist now, and how many were made in total, also by merges.
   uint64_t rows() const;
-  size_t spilled_files() const ATOLL_UNCHECKED_THREADS { return spilled_.size(); }  // that exist now
+  size_t spilled_files() const ATOLL_UNCHECKED_THREADS { return spilled_.size(); }
   size_t files_made() const ATOLL_UNCHECKED_THREADS { return files_made_; }
 
  private:
   // Each adder has processor cache lines of its own, because the adder's thread writes to them with each row.
   struct alignas(64) Adder {
-    std::unique_ptr<SortRun> filling;
-    uint64_t rows = 0;
+    std::unique_ptr<SortRun> filling;  // the run to which the adder adds rows; nullptr: none yet
+    uint64_t rows = 0;                 // rows added by this adder
     // The file being written and its last key. Used by the thread that sorts the adder's runs.
     std::unique_ptr<RunWriter> writer;
     std::string last_spilled_key;
@@ -81,15 +82,17 @@ class ExternalSort {
 
   Mutex mutex_;
   Condition changed_;
-  std::deque<std::unique_ptr<SortRun>> queue_ ATOLL_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<SortRun>> sorted_ ATOLL_GUARDED_BY(mutex_);
-  std::vector<std::string> spilled_ ATOLL_GUARDED_BY(mutex_);
+  std::deque<std::unique_ptr<SortRun>> queue_ ATOLL_GUARDED_BY(mutex_);    // full runs that wait for thread_
+  std::vector<std::unique_ptr<SortRun>> sorted_ ATOLL_GUARDED_BY(mutex_);  // runs that stay in memory
+  std::vector<std::string> spilled_ ATOLL_GUARDED_BY(mutex_);              // paths of files to merge
   size_t files_made_ ATOLL_GUARDED_BY(mutex_) = 0;
-  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
-  Status status_ ATOLL_GUARDED_BY(mutex_);
-  std::atomic<bool> failed_{false};
-  std::vector<std::thread> thread_;  // sorts for a single adder; none: the adder sorts its runs itself
+  bool busy_ ATOLL_GUARDED_BY(mutex_) = false;      // true: thread_ sorts a run
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;  // true: thread_ must end
+  Status status_ ATOLL_GUARDED_BY(mutex_);          // the first failure
+  std::atomic<bool> failed_{false};                 // true: status_ is a failure; read without the mutex
+  // The thread that sorts for a single adder. Empty: several adders, or no thread could be started; then the
+  // adders sort their runs themselves.
+  std::vector<std::thread> thread_;
 };
 
 }  // namespace atoll::lsm

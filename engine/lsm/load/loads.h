@@ -16,7 +16,8 @@
 
 namespace atoll::lsm {
 
-// How the keys of a stream will be read. Decides whether the stream's files get filters.
+// How the keys of a stream of rows will be read. The caller of add_stream() chooses it. It decides whether
+// the stream's files get filters.
 enum class StreamKind {
   kSought,  // readers also look for keys that do not exist: filters
   kKnown,   // readers use ranges, or keys that an index entry has given them: no filters
@@ -26,15 +27,19 @@ constexpr size_t kStreamKinds = 2;
 // Loads sorted rows into one family, for ALTER and index builds. Each byte is written once to the local disk,
 // and each file is uploaded as soon as it is complete. All rows become visible in one step, to older
 // snapshots too, so the caller keeps readers with older snapshots away (IndexDef::readable_from). The
-// destructor removes files that were not ingested. Threads: one at a time for each adder of a stream;
-// different streams and adders may be used at the same time.
+// destructor removes files that were not ingested.
+//
+// A stream is a sequence of rows that the load sorts for itself, such as the entries of one index. An adder
+// is one of the threads that add rows to a stream. Threads: one at a time for each adder of a stream.
+// Different streams, and different adders of a stream, can be used at the same time.
 class BulkLoad {
  public:
   virtual ~BulkLoad() = default;
+  // Begins a stream and returns its number.
   // `presorted`: keys come in strictly ascending order. Otherwise the load sorts them in memory, within its
   // budget, and writes sorted runs to the local disk beyond it.
-  // `unique_length`: returns how many bytes at the start of a key must be unique in this stream; 0: none. May
-  // be null.
+  // `unique_length`: returns how many bytes at the start of a key must be unique in this stream; 0: none.
+  // nullptr: none in any key.
   // `adders`: the number of threads that add rows. A presorted stream has one. For a single adder, another
   // thread sorts; several adders sort their own rows.
   using UniqueLength = std::function<size_t(std::string_view key)>;
@@ -42,7 +47,8 @@ class BulkLoad {
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind = StreamKind::kSought) {
     return add_stream(presorted, std::move(unique_length), kind, 1);
   }
-  // Errors: kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
+  // Adds a row. `adder`: the number of the calling thread among the stream's adders, from 0. Errors:
+  // kDuplicate (message empty; see duplicate_key()), kNoSpace, kUnavailable, kFenced.
   virtual Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) = 0;
   Status add(size_t stream, std::string_view key, std::string_view value) {
     return add(stream, key, value, 0);
@@ -63,12 +69,14 @@ class Loads {
  public:
   virtual ~Loads() = default;
 
+  // Begins a load into `family`. `compression`: of the files. `budget`: memory for sorting; loads of one
+  // statement share it.
   virtual std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression,
                                               std::shared_ptr<SortBudget> budget) = 0;
   std::unique_ptr<BulkLoad> bulk_load(Family *family, const Compression &compression) {
     return bulk_load(family, compression, sort_budget(UINT64_MAX));
   }
-  // A new budget for the loads of one statement: the lesser of `bytes_max` and
+  // Makes the memory budget for the loads of one statement: the lesser of `bytes_max` and
   // DatabaseOptions::bulk_sort_bytes.
   virtual std::shared_ptr<SortBudget> sort_budget(uint64_t bytes_max) = 0;
 };

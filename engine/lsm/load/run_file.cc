@@ -136,9 +136,10 @@ Status Ingestion::prepare(Rows *rows, Side side, const std::vector<FamilyFiles> 
 }
 
 Status Ingestion::commit() {
-  // While a snapshot exists, RocksDB gives the ingested files a sequence number. Without a snapshot, it might
-  // give them the number 0. A snapshot that another transaction takes while RocksDB writes the MANIFEST would
-  // then not show the rows at first, but show them later. So this function holds a snapshot.
+  // While a snapshot exists, RocksDB gives the ingested files a new sequence number. Without a snapshot, it
+  // sometimes gives them the number 0. Such rows are visible to every snapshot once RocksDB has written the
+  // MANIFEST. So a snapshot that another transaction takes while RocksDB writes it would first not show the
+  // rows, and then show them. Therefore this function holds a snapshot.
   const rocksdb::ManagedSnapshot before(handle_->db);
   const Status status = from_rocksdb(handle_->db->CommitFileIngestionHandle(std::move(handle_->files)));
   handle_.reset();

@@ -27,7 +27,8 @@ class RunFileWriter {
  public:
   RunFileWriter(const rocksdb::Options &options, std::string path);
   ~RunFileWriter();
-  // Requires: key above all former keys. Errors: kNoSpace, kUnavailable.
+  // Adds a change. `removed`: the transaction has removed the key; otherwise it has set the key to `value`.
+  // Requires: `key` is greater than all keys added before. Errors: kNoSpace, kUnavailable.
   Status add(std::string_view key, std::string_view value, bool removed);
   // Completes and syncs the file. Requires: at least one key.
   Status finish();
@@ -35,11 +36,11 @@ class RunFileWriter {
  private:
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   const std::string path_;
-  bool opened_ = false;
+  bool opened_ = false;  // true: the file exists; the first add() makes it
 };
 
-// A cursor over the entries of a run file. A key and a value are valid until the cursor moves. Errors of
-// reading show in status().
+// A cursor over the entries of a run file. A key and a value are valid until the cursor moves. An error of
+// reading makes the cursor invalid, and status() returns the error.
 class RunFileCursor {
  public:
   explicit RunFileCursor(std::unique_ptr<rocksdb::Iterator> iterator);
@@ -48,7 +49,7 @@ class RunFileCursor {
   bool valid() const { return valid_; }
   std::string_view key() const { return key_; }
   std::string_view value() const;
-  bool removed() const { return removed_; }
+  bool removed() const { return removed_; }  // true: the entry is a removal of the key
   // Why the cursor is not valid: Ok means that there is no further entry. Errors: kCorruption, kUnavailable.
   Status status() const;
   void seek(std::string_view key);         // the first >= key
@@ -63,10 +64,10 @@ class RunFileCursor {
   void parse();
 
   std::unique_ptr<rocksdb::Iterator> iterator_;
-  std::string target_;
-  std::string_view key_;
+  std::string target_;    // the key of a search in RocksDB's form
+  std::string_view key_;  // the current key without RocksDB's own part (sequence number and type)
   bool valid_ = false;
-  bool damaged_ = false;  // the iterator stands on a key that is not a key of RocksDB
+  bool damaged_ = false;  // true: in the iterator's current key, RocksDB's own part is missing or wrong
   bool removed_ = false;
 };
 
@@ -75,7 +76,7 @@ class RunFile {
   // Errors: kCorruption, kUnavailable.
   static Status open(const rocksdb::Options &options, const std::string &path, std::unique_ptr<RunFile> *out);
   ~RunFile();
-  // The cursor may not outlive the file.
+  // The cursor must not outlive this object.
   std::unique_ptr<RunFileCursor> cursor() const;
 
  private:
@@ -83,19 +84,22 @@ class RunFile {
   std::unique_ptr<rocksdb::SstFileReader> reader_;
 };
 
-// The run files of one family, the oldest first. For a key that is in several files, the newest file counts.
+// The run files of one family, the oldest first. If several files have an entry for a key, the entry of the
+// newest file is the valid one.
 struct FamilyFiles {
   rocksdb::ColumnFamilyHandle *family = nullptr;
   std::vector<std::string> paths;
 };
 
-// Ingests all files into one side of the database in one step, which is atomic and durable.
+// Ingests all files into one database (main or temp) in one step, which is atomic and durable.
 // Ingestion::prepare() does the slow part of the work, but changes nothing that is visible; commit() makes
 // all rows visible. The files stay where they are; the database gets links to them.
 class Ingestion {
  public:
   Ingestion();
   ~Ingestion();  // without commit(), nothing of the ingestion remains
+  // `may_copy`: RocksDB is allowed to copy a file that it cannot link. Errors: those of commit(), and
+  // kCorruption.
   Status prepare(Rows *rows, Side side, const std::vector<FamilyFiles> &files, bool may_copy);
   // Errors: kNoSpace, kUnavailable, kFenced. After an error, no file has been ingested.
   Status commit();

@@ -53,7 +53,7 @@ TEST_F(RunFileTest, later_files_hide_earlier_ones_and_what_was_there) {
   EXPECT_EQ(database_.count(family_), 95);
 }
 
-// An iterator that stands on one key for ever.
+// An iterator whose current key is always the same.
 class OneKey final : public rocksdb::Iterator {
  public:
   explicit OneKey(std::string key) : key_(std::move(key)) {}
@@ -79,8 +79,9 @@ TEST_F(RunFileTest, a_damaged_key_is_an_error_and_not_the_end_of_the_file) {
   EXPECT_EQ(cursor.status().code(), Code::kCorruption);
 }
 
-// Gates PUB-G2 and PUB-G8 compare positions in the log. So no thread may write log bytes between the
-// note_drop and the note_ddl of an ingestion.
+// At note_drop and note_ddl, the store remembers how long the log is. A root with the ingestion is published
+// only when the log from before note_drop is uploaded (gate PUB-G7). The log from after note_ddl is replayed
+// only over a root with the ingestion (gate PUB-G8). So no thread may write log bytes between the two calls.
 TEST_F(RunFileTest, nothing_is_logged_between_the_notes_of_an_ingestion) {
   std::atomic<bool> done{false};
   std::atomic<uint64_t> written{0};

@@ -6,7 +6,7 @@
 
 namespace atoll::lsm {
 
-// Bytes of memory that all sorts with this budget may hold together. Any thread.
+// How much memory all sorts with this budget can use together. Threads: any.
 struct SortBudget {
   explicit SortBudget(uint64_t bytes_max_) : bytes_max(bytes_max_) {}
 
@@ -17,7 +17,7 @@ struct SortBudget {
 
   const uint64_t bytes_max;
   std::atomic<uint64_t> bytes_used{0};
-  std::atomic<uint64_t> adders{0};  // of all sorts with more than one adder
+  std::atomic<uint64_t> adders{0};  // threads that add rows, of all sorts that have more than one such thread
 };
 
 }  // namespace atoll::lsm

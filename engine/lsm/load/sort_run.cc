@@ -14,8 +14,8 @@ namespace {
 // A row has the same form in memory and in a spilled block: the lengths of key and value (4 bytes each, in
 // native byte order), key, value. This is the size of the two lengths.
 constexpr size_t kRowHeaderBytes = 8;
-// A spilled block has its uncompressed length, its compressed length (4 bytes each) and the LZ4 block. It has
-// at most so many uncompressed bytes, except a block with one large row.
+// A spilled block consists of its uncompressed length, its compressed length (4 bytes each) and the LZ4
+// block. Uncompressed, it has at most this many bytes, except a block with one large row.
 constexpr size_t kSpillBlockBytes = 256 * 1024;
 
 struct Lengths {
@@ -210,7 +210,7 @@ void SortRun::index_rows() {
 void SortRun::sort() {
   if (rows_ == 0) return;
   index_rows();
-  // Keys with equal numbers may still differ: in bytes behind the first 12, or in zero bytes at the end. Then
+  // Keys with equal numbers can still differ: in bytes after the first 12, or in zero bytes at the end. Then
   // the key bytes decide.
   std::sort(order_.begin(), order_.end(), [this](const Entry &a, const Entry &b) {
     if (a.high != b.high) return a.high < b.high;

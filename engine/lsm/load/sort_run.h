@@ -45,10 +45,12 @@ class RunWriter {
   std::string block_, packed_;
 };
 
+// A run in memory. It is filled first, then sorted, then read.
 class SortRun {
  public:
   explicit SortRun(size_t bytes_max);
 
+  // False: the run has no room for a row of these lengths. add() requires that it has.
   bool fits(size_t key_bytes, size_t value_bytes) const;
   void add(std::string_view key, std::string_view value);
   void sort();
@@ -67,8 +69,9 @@ class SortRun {
 
  private:
   friend class MemoryCursor;
-  // The place of a row in the order. `high` and `low` are the 12 key bytes behind the prefix that all keys
-  // share. They decide nearly every comparison, so that the row itself is not read.
+  // A row in the sorted array order_. `offset`: where the row begins in bytes_. `high` and `low` are the 12
+  // key bytes after the prefix that all keys share. They decide nearly every comparison, so that the row
+  // itself is not read.
   struct Entry {
     uint64_t high;
     uint32_t low;
@@ -80,15 +83,15 @@ class SortRun {
   std::string_view value_at(uint32_t offset) const;
   uint32_t row_end(uint32_t offset) const;
 
-  const size_t capacity_;
-  std::unique_ptr<char[]> bytes_;
-  size_t used_ = 0;
+  const size_t capacity_;          // size of bytes_
+  std::unique_ptr<char[]> bytes_;  // the rows, in the order in which they were added
+  size_t used_ = 0;                // how many bytes of bytes_ have rows
   size_t rows_ = 0;
-  std::vector<Entry> order_;
+  std::vector<Entry> order_;  // the rows in key order; filled by sort()
 };
 
-// Opens a file that a RunWriter wrote. Errors: kUnavailable. Errors of the cursor's next(): kCorruption,
-// kUnavailable.
+// Opens a file that a RunWriter wrote. Returns nullptr and sets *status if that fails. Errors: kUnavailable.
+// Errors of the cursor's next(): kCorruption, kUnavailable.
 std::unique_ptr<RunCursor> open_spilled_run(const std::string &path, Status *status);
 
 }  // namespace atoll::lsm

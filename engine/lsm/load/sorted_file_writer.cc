@@ -20,6 +20,7 @@ namespace {
 // Large enough that passing a chunk to the writing thread costs nearly nothing per row, and small enough that
 // a chunk stays in the processor's cache.
 constexpr size_t kChunkBytes = 512 * 1024;
+// While this many chunks wait for the writing thread, the adding thread waits, too.
 constexpr size_t kQueuedChunksMax = 16;
 // How often the adding thread asks whether it was interrupted, while it waits for the writing thread.
 constexpr auto kInterruptInterval = std::chrono::milliseconds(100);

@@ -24,7 +24,7 @@ struct ExternalSstFileInfo;
 
 namespace atoll::lsm {
 
-// A buffer of rows, one behind the other. A row is the lengths of key and value (4 bytes each, in native byte
+// A buffer of rows, one after the other. A row is the lengths of key and value (4 bytes each, in native byte
 // order, because a chunk never leaves the process), key, value.
 class RowChunk {
  public:
@@ -45,17 +45,18 @@ class SortedFileWriter {
  public:
   struct Settings {
     rocksdb::Options file_options;
-    std::string path_prefix;  // files are <prefix>000001.sst, ...
-    uint64_t file_bytes = 0;
-    atoll_store *store = nullptr;              // finished files are staged here; may be nullptr
-    const std::atomic<bool> *abort = nullptr;  // true: waits for the bucket end; may be nullptr
+    std::string path_prefix;       // files are <prefix>000001.sst, ...
+    uint64_t file_bytes = 0;       // size at which a file is finished and the next one begins
+    atoll_store *store = nullptr;  // gets each finished file and uploads it; nullptr: no bucket
+    // When the flag becomes true, waits for the bucket end with an error. nullptr: nothing ends them.
+    const std::atomic<bool> *abort = nullptr;
   };
   explicit SortedFileWriter(Settings settings);
   ~SortedFileWriter();
 
-  // Requires: key above all former keys. Blocks: while the writing thread is several chunks behind, for
-  // example because the bucket does not answer. Errors: kInterrupted when the statement was killed during
-  // that wait; kNoMemory, kNoSpace, kUnavailable, kFenced from the writing thread.
+  // Requires: `key` is greater than all keys added before. Blocks: while 16 chunks wait for the writing
+  // thread, for example because the bucket does not answer. Errors: kInterrupted when the statement was
+  // killed during that wait; kNoMemory, kNoSpace, kUnavailable, kFenced from the writing thread.
   Status add(std::string_view key, std::string_view value);
   // Completes the last file, and waits until all files are synced and passed to the store.
   Status finish();
@@ -65,6 +66,8 @@ class SortedFileWriter {
   // Returns the files that exist on disk, complete or not, in key order. Call it after finish() or stop(),
   // even if finish() failed.
   const std::vector<std::string> &paths() const { return paths_; }
+  // Returns what RocksDB knows about each finished file, in the order of paths(), so that the ingestion need
+  // not read the files.
   std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos() const {
     const MutexLock lock(mutex_);
     return infos_;
@@ -81,10 +84,10 @@ class SortedFileWriter {
   void fail(const Status &status);
 
   const Settings settings_;
-  RowChunk filling_;
+  RowChunk filling_;  // the chunk to which add() adds rows
   // Used by the writing thread:
-  std::unique_ptr<rocksdb::SstFileWriter> file_;
-  uint64_t until_size_check_ = 0;
+  std::unique_ptr<rocksdb::SstFileWriter> file_;  // the file being written; nullptr: none
+  uint64_t until_size_check_ = 0;                 // rows until the size of file_ is checked
   std::vector<std::string> paths_;
   std::deque<std::future<Status>> finishing_files_;  // full files being synced and staged
 
@@ -92,11 +95,11 @@ class SortedFileWriter {
   std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> infos_
       ATOLL_GUARDED_BY(mutex_);  // one for each file, in the order of paths_
   Condition changed_;
-  std::deque<RowChunk> queue_ ATOLL_GUARDED_BY(mutex_);
-  bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
-  Status status_ ATOLL_GUARDED_BY(mutex_);
-  std::atomic<bool> failed_{false};
+  std::deque<RowChunk> queue_ ATOLL_GUARDED_BY(mutex_);  // full chunks that wait for the writing thread
+  bool finishing_ ATOLL_GUARDED_BY(mutex_) = false;      // true: no more rows come
+  bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;       // true: the writing thread must end at once
+  Status status_ ATOLL_GUARDED_BY(mutex_);               // the failure of the writing thread
+  std::atomic<bool> failed_{false};                      // true: status_ is a failure
   std::vector<std::thread> thread_;  // the writing thread; none if it could not be started
 };
 

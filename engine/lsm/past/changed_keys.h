@@ -1,5 +1,5 @@
-// Finds the keys whose values may differ between two states of a database: the keys in table files that only
-// one of the states has. A key that is in no such file has the same value in both states.
+// Finds the keys whose values possibly differ between two states of a database: the keys in table files that
+// belong to only one of the states. A key that is in no such file has the same value in both states.
 //
 // Entries that a range tombstone hides are not found. Range tombstones delete only dropped indexes and the
 // former key ranges of tables that were dropped, truncated or moved. Nobody compares such ranges.
@@ -16,7 +16,8 @@
 
 namespace atoll::lsm {
 
-// One side of the comparison: a state, and a family in it. Both sides of a comparison have the same family.
+// One side of the comparison: a past state of the database, and a family in it. Both sides have the same
+// family.
 struct FamilyThen {
   PastDatabase *state = nullptr;
   Family *family = nullptr;
@@ -38,6 +39,7 @@ class ChangedKeys {
   Status next(std::string *out);
 
  private:
+  // A table file that is not opened yet, and the side of the comparison that has it.
   struct Unopened {
     FamilyThen side;
     PastFile file;
@@ -47,7 +49,8 @@ class ChangedKeys {
     std::unique_ptr<rocksdb::Iterator> entries;  // over all versions of keys, also deletions
   };
 
-  // Opens the files that may have the next key: those whose first key is not above the first key in queue_.
+  // Opens the files that possibly have the next key: those whose first key is not greater than the first key
+  // in queue_.
   Status open_files();
   Status open_file(const Unopened &unopened);
   // Puts the file into queue_ under the key of its current entry. Closes it if it has no more entries below
@@ -56,9 +59,11 @@ class ChangedKeys {
 
   const std::string begin_, end_;
   size_t file_count_ = 0;
+  // The files that are not opened yet. They are opened late, because the process cannot have very many files
+  // open at once.
   std::vector<Unopened>
-      unopened_;  // by first key, descending; opened late, because there may be too many to be open at once
-  std::multimap<std::string, std::unique_ptr<File>> queue_;
+      unopened_;  // by first key, descending, so that pop_back() removes the file that is needed next
+  std::multimap<std::string, std::unique_ptr<File>> queue_;  // the open files, by their current keys
 };
 
 }  // namespace atoll::lsm

@@ -24,7 +24,8 @@ namespace {
 // smallest limit, 20, it would open two.
 constexpr int kOpenFilesMax = 1000;
 
-// Where open() puts the rows that are only in the log: into memtables, or into table files.
+// Where open() puts the rows that are only in the log: into memtables (kReplayInMemory, in the server) or
+// into table files (kWriteTables, for a visitor, which compares table files).
 enum class Opening : uint8_t { kReplayInMemory, kWriteTables };
 
 struct CloseMount {

@@ -22,7 +22,7 @@ namespace atoll::lsm {
 struct PastFile {
   std::string path;
   std::string smallest_key;
-  bool in_bucket = false;
+  bool in_bucket = false;  // false: RocksDB wrote it on this machine, and `bytes` and `crc32c` mean nothing
   uint64_t number = 0;
   uint64_t bytes = 0;
   uint32_t crc32c = 0;
@@ -34,8 +34,8 @@ class PastDatabase {
  public:
   // Opens the state that `when` names: a snapshot, a moment or "now". Its local files come into `directory`,
   // which must not exist. RocksDB writes rows that are only in the log to table files there, so that all rows
-  // are in table files. Of `options` it uses the size of the block cache. Errors, requests: those of
-  // atoll_visitor_mount(), and kCorruption.
+  // are in table files and ChangedKeys finds them. Of `options`, the caller needs to set only the size of the
+  // block cache. Errors, requests: those of atoll_visitor_mount(), and kCorruption.
   static Status visit(const atoll_visitor *visitor, const std::string &when, const std::string &directory,
                       const DatabaseOptions &options, std::unique_ptr<PastDatabase> *out);
 
@@ -47,7 +47,7 @@ class PastDatabase {
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
   // When the newest commit was made, in microseconds since 1970; 0: there was no commit.
   virtual uint64_t commit_us() const = 0;
-  // Returns the table files of a family that may have keys in [begin, end).
+  // Returns the table files of a family whose key ranges overlap [begin, end).
   virtual std::vector<PastFile> files(Family *family, std::string_view begin, std::string_view end) = 0;
   // Opens a file that files() has returned for `family`. Errors: kCorruption, kUnavailable.
   virtual Status open_file(Family *family, const PastFile &file,

@@ -10,7 +10,7 @@
 namespace atoll::lsm {
 namespace {
 
-constexpr size_t kKeptMax = 200;
+constexpr size_t kKeptMax = 200;  // with so many compactions in the list, a new one replaces the oldest
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace atoll::lsm {
 namespace {
 
-constexpr uint64_t kMemtableBytes = 4 << 20;
+constexpr uint64_t kMemtableBytes = 4 << 20;  // one memtable: half of the budget that SetUp() sets
 constexpr uint64_t kValueBytes = 100 << 10;
 
 class CompanionFlushTest : public testing::Test {
@@ -51,7 +51,7 @@ TEST_F(CompanionFlushTest, a_few_rows_go_to_disk_with_a_full_memtable) {
 }
 
 TEST_F(CompanionFlushTest, many_rows_stay_until_there_are_enough_for_a_file) {
-  write(other_, kMemtableBytes * 3 / 8);  // more than the limit, a quarter
+  write(other_, kMemtableBytes * 3 / 8);  // CompanionFlush's limit is a quarter of a memtable
   const uint64_t rows = rows_in_memory(other_);
   write(large_, kMemtableBytes);
   ASSERT_TRUE(TestDatabase::wait_for(

@@ -9,7 +9,7 @@
 namespace atoll::lsm {
 namespace {
 
-constexpr auto kResumeInterval = std::chrono::seconds(1);
+constexpr auto kResumeInterval = std::chrono::seconds(1);  // between two calls of Resume()
 
 const char *reason_text(rocksdb::BackgroundErrorReason reason) {
   switch (reason) {
@@ -57,8 +57,9 @@ void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status 
   {
     MutexLock lock(mutex_);
     is_new = error_.code() != status.code();
-    // RocksDB repeats a failed compaction by itself. The compaction's error does not become the last error,
-    // because no recovery would ever clear it. The exception is a fence.
+    // RocksDB repeats a failed compaction by itself, without a recovery that ends in OnErrorRecoveryEnd(). So
+    // nothing would ever clear the compaction's error, and it does not become the last error. A fence does,
+    // because it lasts for ever.
     if (reason != rocksdb::BackgroundErrorReason::kCompaction || status.code() == Code::kFenced) {
       error_ = status;
     }

@@ -25,10 +25,11 @@ class ErrorWatch final : public rocksdb::EventListener {
   using Log = std::function<void(int level, const std::string &)>;
   explicit ErrorWatch(Log log);
 
-  // From now on until stop(), the thread may call Resume() of `db`.
+  // From now on until stop(), the thread calls Resume() of `db` when that is needed.
   void start(rocksdb::DB *db);
   void stop() { task_.stop(); }
 
+  // The error that stops background work now; kOk if there is none.
   Status last_error() const;
   uint64_t errors() const { return errors_.load(std::memory_order_relaxed); }
   uint64_t bytes_flushed() const { return bytes_flushed_.load(std::memory_order_relaxed); }
@@ -48,7 +49,7 @@ class ErrorWatch final : public rocksdb::EventListener {
 
   const Log log_;
   mutable Mutex mutex_;
-  Status error_ ATOLL_GUARDED_BY(mutex_);
+  Status error_ ATOLL_GUARDED_BY(mutex_);  // see last_error()
   rocksdb::DB *db_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   std::atomic<uint64_t> errors_{0}, bytes_flushed_{0}, bytes_compacted_{0};
   RepeatedTask task_;  // declared last, because its thread uses the other members

@@ -23,19 +23,20 @@ class GroupSync {
   Status wait();
 
  private:
+  // One sync and the threads that share it. All fields are guarded by mutex_.
   struct Round {
-    bool has_leader = false;
-    bool is_over = false;
+    bool has_leader = false;  // true: a thread has called wait() and will run the sync
+    bool is_over = false;     // true: the sync has ended, and `outcome` is set
     Status outcome;
-    Condition followers;
+    Condition followers;  // the followers wait here until is_over
   };
 
   const std::function<Status()> sync_;
   Mutex mutex_;
   Condition leader_;  // the leader of the next round waits here for the end of the running sync
-  bool is_running_ ATOLL_GUARDED_BY(mutex_) = false;
+  bool is_running_ ATOLL_GUARDED_BY(mutex_) = false;  // true: a leader runs a sync
   std::shared_ptr<Round> next_ ATOLL_GUARDED_BY(mutex_) =
-      std::make_shared<Round>();  // the round whose sync has not begun yet
+      std::make_shared<Round>();  // the round whose sync has not begun yet; new callers join it
 };
 
 }  // namespace atoll::lsm

@@ -22,12 +22,13 @@ class IdleFlush {
     // A family that was not written for this long is idle. Each flush makes one object in the bucket. So this
     // time also limits the cost of a table that gets a row now and then: at most one small PUT per this time.
     std::chrono::milliseconds idle_after{300000};
-    std::chrono::milliseconds look_every{10000};
+    std::chrono::milliseconds look_every{10000};  // how often the task looks for idle families
   };
   IdleFlush(rocksdb::DB *db, std::function<std::vector<FamilyImpl *>()> live_families, Settings settings);
   void stop() { task_.stop(); }
 
  private:
+  // How many rows a family had in its memtable, and since when it has had exactly this many.
   struct Seen {
     uint64_t rows = 0;
     std::chrono::steady_clock::time_point since;

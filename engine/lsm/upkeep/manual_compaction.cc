@@ -10,6 +10,7 @@
 namespace atoll::lsm {
 namespace {
 
+// How often a statement that waits for its compaction asks whether it was killed.
 constexpr auto kInterruptInterval = std::chrono::milliseconds(100);
 
 }  // namespace

@@ -2,7 +2,8 @@
 // bucket cannot be aborted. So when its statement is killed, the statement returns, and the compaction goes
 // on in the background.
 //
-// Threads: any number of threads may call run(); stop() is called after the last call of run() has returned.
+// Threads: any number of threads can call run() at a time; stop() is called after the last call of run() has
+// returned.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -35,8 +36,8 @@ class ManualCompactions {
 
  private:
   struct Job {
-    std::atomic<bool> cancelled{false};
-    bool done = false;
+    std::atomic<bool> cancelled{false};  // true: the compaction must end
+    bool done = false;                   // true: the compaction has ended, and `status` is set
     rocksdb::Status status;
     std::vector<std::thread> thread;  // has one element
   };

@@ -9,8 +9,8 @@
 namespace atoll::lsm {
 namespace {
 
-// The pause between two jobs. Many small tables may be dropped at once; in the pauses, statements have the
-// disk to themselves.
+// The pause between two jobs. After many small tables were dropped at once, there are many jobs; in the
+// pauses, statements have the disk to themselves.
 constexpr auto kPause = std::chrono::milliseconds(200);
 
 }  // namespace
@@ -47,7 +47,8 @@ void RangeReclaim::reclaim_first() {
   jobs_.pop_front();
   running_ = 1;
   lock.unlock();
-  guarded_or_nothing([&] { reclaim(job); });  // after an exception, compactions do it later
+  // After an exception, the space stays in use until RocksDB's ordinary compactions free it.
+  guarded_or_nothing([&] { reclaim(job); });
   lock.lock();
   running_ = 0;
   if (!jobs_.empty()) task_.ask(kPause);

@@ -25,7 +25,7 @@ class RangeReclaim {
 
   // Queues [begin, end) of `family` to be reclaimed. Requires: its range tombstone has been written.
   void add(Family *family, std::string begin, std::string end);
-  size_t pending();
+  size_t pending();  // number of ranges that are queued or being reclaimed
   void stop() { task_.stop(); }
 
  private:
@@ -40,8 +40,8 @@ class RangeReclaim {
   atoll_store *const store_;
   Mutex mutex_;
   std::list<Job> jobs_ ATOLL_GUARDED_BY(mutex_);
-  size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  RepeatedTask task_;  // declared last, because its thread uses the other members
+  size_t running_ ATOLL_GUARDED_BY(mutex_) = 0;  // 1 while a range is being reclaimed, otherwise 0
+  RepeatedTask task_;                            // declared last, because its thread uses the other members
 };
 
 }  // namespace atoll::lsm

@@ -31,6 +31,7 @@ class CancellableFile final : public rocksdb::FSRandomAccessFileOwnerWrapper {
   const IsCancelled &is_cancelled_;
 };
 
+// A file system that opens table files as CancellableFile.
 class CancellableFiles final : public rocksdb::FileSystemWrapper {
  public:
   CancellableFiles(const std::shared_ptr<rocksdb::FileSystem> &files, const IsCancelled &is_cancelled)
@@ -55,7 +56,7 @@ class CancellableFiles final : public rocksdb::FileSystemWrapper {
 
 }  // namespace
 
-// RocksDB may delete a file while this function reads it. A file that a compaction has removed does not
+// RocksDB can delete a file while this function reads it. A file that a compaction has removed does not
 // belong to the range any more, so an error of this file is ignored.
 Status DatabaseImpl::verify_files(Family *family, std::string_view begin, std::string_view end,
                                   const std::function<bool()> &is_cancelled) {

@@ -49,7 +49,7 @@ class VerifyFilesTest : public ::testing::Test {
 TEST_F(VerifyFilesTest, a_flipped_byte_is_found_behind_the_block_cache_and_only_in_its_range) {
   write_file(1);
   write_file(3);
-  ASSERT_EQ(database_.count(family_), 4000);  // all blocks are cached
+  ASSERT_EQ(database_.count(family_), 4000);  // reads all blocks into the block cache
   ASSERT_ATOLL_OK(verify(1));
   damage_file_of(1);
   ASSERT_EQ(database_.count(family_), 4000);
@@ -76,7 +76,7 @@ TEST_F(VerifyFilesTest, it_ends_when_it_is_cancelled) {
 TEST_F(VerifyFilesTest, it_ends_within_a_file) {
   constexpr int kReads = 8;
   const std::string value(64 << 10, 'v');
-  for (uint64_t i = 0; i < kReads * 32; ++i)  // 32 rows have 2 MiB
+  for (uint64_t i = 0; i < kReads * 32; ++i)  // 32 rows of 64 KiB have 2 MiB, the size of one read
     ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 1), value));
   ASSERT_ATOLL_OK(database_->flush(family_));
   const std::vector<TableFile> files = database_->table_files();

@@ -14,7 +14,8 @@
 namespace atoll::lsm {
 namespace {
 
-// Fake syncs. Each begins at once and ends only when the test calls let_go().
+// Fake syncs. Each begins at once and ends only when the test calls let_go(count, outcome) with a `count`
+// that is not lower than the number of the sync.
 class HeldSyncs {
  public:
   Status sync() {
@@ -90,6 +91,7 @@ TEST(GroupSyncTest, a_failure_concerns_only_those_who_waited_for_it) {
 
 // ---- a WAL that cannot be synced -------------------------------------------------------------------
 
+// A file whose Sync() fails with NoSpace while *is_full is true.
 class UnsyncableFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   UnsyncableFile(std::unique_ptr<rocksdb::FSWritableFile> file, const std::atomic<bool> *is_full)
@@ -120,7 +122,7 @@ class FullDisk final : public rocksdb::FileSystemWrapper {
   std::atomic<bool> is_full{false};
 };
 
-// After a failed sync, some visible commits may not be on disk, so nothing more may be committed. RocksDB
+// After a failed sync, visible commits are possibly not on disk, so nothing more may be committed. RocksDB
 // without CloudFileSystem would accept writes again as soon as the disk has space.
 TEST(WalSyncTest, after_a_failed_sync_nothing_is_written_until_the_database_is_opened_again) {
   const TestDatabase directories(true);

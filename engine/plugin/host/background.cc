@@ -8,7 +8,8 @@
 namespace atoll::plugin {
 namespace {
 
-// Prepares a thread for the server's error log, which needs the thread's variables of the mysys library.
+// Registers the calling thread with the server's library mysys. Writing to the server's error log uses
+// variables that mysys keeps for each thread.
 struct ServerThread {
   ServerThread() { my_thread_init(); }
   ~ServerThread() { my_thread_end(); }

@@ -10,8 +10,8 @@ namespace atoll::plugin {
 
 class Background {
  public:
-  // `tick` gets the number of the call, from 1. The next call begins one period after the end of the last
-  // one, so a call may take longer than a period.
+  // `tick` gets the number of the call, from 1. The next call begins one period after the end of the call
+  // before, so a call can take longer than a period.
   explicit Background(std::function<void(uint64_t)> tick,
                       std::chrono::milliseconds period = std::chrono::seconds(1));
 
@@ -20,7 +20,7 @@ class Background {
 
   const std::function<void(uint64_t)> tick_;
   uint64_t number_ = 0;
-  RepeatedTask task_;  // last: it uses all members above
+  RepeatedTask task_;  // last, so that its thread ends before the other members are destroyed
 };
 
 }  // namespace atoll::plugin

@@ -18,14 +18,15 @@ namespace atoll::plugin {
 
 namespace {
 
-// The C library maps only buffers of at least 4 MiB on their own, and each heap keeps up to 8 MiB of free
-// memory at its end. A scan or an upload takes and frees the same buffers again and again, which must not
-// cost page faults each time. With 1 and 2 MiB an ALTER from ATOLL to InnoDB took 1.10 times as long; with
-// these sizes 1.02 times, which is less than the difference between two runs.
+// kMappedBytesMin: the size from which the C library maps a buffer by itself. kFreeEndBytesMax: how much free
+// memory each heap keeps at its end. A scan or an upload takes and frees the same buffers again and again,
+// which must not cost page faults each time. With 1 and 2 MiB an ALTER from ATOLL to InnoDB took 1.10 times
+// as long; with these sizes 1.02 times, which is less than the difference between two runs.
 constexpr int kMappedBytesMin = 4 << 20;
 constexpr int kFreeEndBytesMax = 8 << 20;
-// In a small container, memory matters more than page faults: beside 228 MiB in buffers, another 80 MiB
-// stayed resident.
+// Lower limits for a process whose memory is limited to less than 1 GiB (memory_limit_bytes()), because in a
+// small container memory matters more than page faults. Measured with the limits above: beside 228 MiB in
+// buffers, another 80 MiB stayed resident.
 constexpr uint64_t kSmallMemoryBytes = 1ull << 30;
 constexpr int kSmallMappedBytesMin = 256 << 10;
 constexpr int kSmallFreeEndBytesMax = 1 << 20;
@@ -37,10 +38,10 @@ bool is_set_by_administrator() {
   return false;
 }
 
-// The least growth of unused memory for which malloc_trim() is called, because the call costs some
-// milliseconds for each gigabyte, and using the returned pages again costs page faults.
+// malloc_trim() is called only when unused memory has grown by at least this much, because the call costs
+// some milliseconds for each gigabyte, and using the returned pages again costs page faults.
 constexpr int64_t kGrowthBytesMin = 32 << 20;
-constexpr int64_t kGrowthPart = 8;  // an eighth of the resident memory, if that is more
+constexpr int64_t kGrowthPart = 8;  // the growth must also be at least an eighth of the resident memory
 // Counting the bytes in use blocks each heap for a moment. So return_free_memory() counts them only at every
 // eighth call, which is every 2 seconds, and when the process has grown.
 constexpr int kLooksPerCount = 8;
@@ -50,7 +51,7 @@ constexpr int64_t kTightGrowthBytesMin = 8 << 20;
 
 bool is_tight(int64_t bytes) { return bytes > static_cast<int64_t>(memory_limit_bytes()) / 4 * 3; }
 
-// 0: unknown.
+// Returns the resident memory of this process; 0: unknown.
 int64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   int64_t pages = 0, resident_pages = 0;
@@ -67,7 +68,8 @@ int64_t used_bytes() {
 
 uint64_t return_free_memory() {
   // Unused bytes are resident bytes that are in no buffer. Code, stacks and memory that other libraries have
-  // mapped are among them, so only the growth of the unused bytes counts.
+  // mapped are among them, so only the growth of the unused bytes counts. The two static numbers are the
+  // resident and the unused bytes from which the growth is measured.
   static int64_t settled_bytes = 0, settled_unused_bytes = 0;
   static int looks = 0;
   const int64_t bytes = resident_bytes();

@@ -1,4 +1,4 @@
-// The C library's heap, which the server and this engine share.
+// Keeps the C library's heap small. The server and this engine share that heap.
 #pragma once
 
 #include "lsm/upkeep/upkeep.h"
@@ -22,13 +22,13 @@ namespace atoll::plugin {
 void bound_heap();
 
 // Gives free memory in the middle of heaps back to the system, if unused memory (resident, but in no buffer)
-// has grown by an eighth of the resident memory, and by at least 32 MiB, since the last time. It grows, for
-// example, when a scan's threads put blocks into the block cache, and this evicts blocks that lie in the
-// heaps of other threads. Counting the bytes in buffers costs 50 ms for 200,000 free chunks. So it is done
-// only every 2 seconds, when the process has grown, and on each call while more than three quarters of
-// memory_limit_bytes() are resident: then a growth of 8 MiB is enough, because unused memory could make the
-// kernel end the process. Does nothing where /proc cannot be read. Returns the resident bytes that are left;
-// 0: unknown. Call every kHeapLookMs. Threads: one.
+// has grown by an eighth of the resident memory, and by at least 32 MiB, since the last time. Unused memory
+// grows, for example, when a scan's threads put blocks into the block cache, and this evicts blocks that lie
+// in the heaps of other threads. Counting the bytes in buffers costs 50 ms for 200,000 free chunks. So the
+// bytes are counted only every 2 seconds, and also when the process has grown by that much, and on each call
+// while more than three quarters of memory_limit_bytes() are resident: then a growth of 8 MiB is enough,
+// because unused memory could make the kernel end the process. Does nothing where /proc cannot be read.
+// Returns the resident bytes that are left; 0: unknown. Call every kHeapLookMs. Threads: one.
 uint64_t return_free_memory();
 inline constexpr int kHeapLookMs = 250;
 

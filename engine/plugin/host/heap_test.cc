@@ -22,9 +22,15 @@ namespace {
 
 constexpr int kThreads = 2;
 constexpr int kRounds = 20;
+// Enough calls of return_free_memory() for it to count the bytes in use twice: it does so at each eighth
+// call.
 constexpr int kLooksToSettle = 16;
+// Less than 256 KiB, the lowest size from which bound_heap() lets the C library map a buffer by itself. So
+// these buffers are always in heaps.
 constexpr size_t kBufferBytes = 255 << 10;
-constexpr size_t kPinBytes = 2000;  // between free buffers: keeps them from merging at the end of the heap
+// After each buffer, a thread takes a small one of this size, which it keeps. It keeps the freed buffers from
+// merging into the free end of the heap, which the C library gives back by itself.
+constexpr size_t kPinBytes = 2000;
 
 using Buffer = std::unique_ptr<char[]>;
 
@@ -45,8 +51,8 @@ void settle() {
   for (int look = 0; look < kLooksToSettle; ++look) return_free_memory();
 }
 
-// Takes up to 128 MB of buffers and frees a random part of what it has, six times. At the end it has freed
-// everything but `pins`.
+// Takes up to 128 MB of buffers and frees a random part of the buffers that it has, six times. At the end it
+// has freed everything but `pins`.
 void take_and_free(unsigned int dice_seed, std::vector<Buffer> *pins) {
   std::mt19937 dice(dice_seed);
   std::vector<Buffer> buffers;
@@ -85,8 +91,8 @@ TEST(Heap, KeepsNothingOfWhatThreadsFreed) {
     }
     for (std::thread &thread : threads) thread.join();
     settle();
-    // return_free_memory() gives nothing back before memory has grown by 32 MiB. The pins, and the pages
-    // around them, come on top.
+    // return_free_memory() gives nothing back before unused memory has grown by 32 MiB, so that much may
+    // stay. The pins, and the pages around them, come on top.
     ASSERT_LE(resident_bytes(), before + (64 << 20)) << "round " << round;
   }
 }

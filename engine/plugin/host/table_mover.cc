@@ -21,30 +21,33 @@ namespace atoll::plugin {
 namespace {
 
 // A load can write 30 MB a second into one table, and a move reads and writes all rows that the table has
-// when the move begins. So the mover looks often, to move the table while it is small.
+// when the move begins. So the mover checks often whether tables have grown, to move a table while it is
+// small.
 constexpr auto kLookEach = std::chrono::milliseconds(100);
-// With thousands of tables, looking at their sizes takes long. Afterwards the mover rests for this many times
-// as long, so it takes at most a sixth of one core.
+// Reading the sizes of thousands of tables takes long. Afterwards the mover rests for five times as long as
+// that took, so it uses at most a sixth of one core.
 constexpr int kRestParts = 5;
 // The wait before a failed move is tried again; it doubles with each failure.
 constexpr auto kRetryMin = std::chrono::seconds(10), kRetryMax = std::chrono::seconds(3600);
-// The mover looks at the sizes of the tables in the shared family when the family has grown by a quarter of
+// The mover reads the sizes of the tables in the shared family only when the family has grown by a quarter of
 // atoll_shared_table_max.
 constexpr uint64_t kGrowthParts = 4;
 
 // The bucket counts as unreachable when table files have waited for their upload for this long and no byte
-// was uploaded. One part of a large file has 8 MiB, and a line of 1 MB/s uploads it in less time.
+// was uploaded. Large files are uploaded in pieces of 8 MiB, and a connection of 1 MB/s uploads a piece in
+// less time.
 constexpr auto kBucketPatience = std::chrono::seconds(10);
 
 // Settings of the session that moves a table, in place of the server's own. The session waits at most one
-// second for the metadata lock of the table, because statements that come later wait behind it.
+// second for the metadata lock of the table, because later statements on the table wait until the session has
+// the lock or gives it up.
 constexpr const char *kSession[] = {
     "SET NAMES utf8mb4",
     "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0, sql_mode = '', "
     "tx_read_only = 0, system_versioning_alter_history = KEEP",
 };
 
-std::atomic<uint64_t> moved_count{0};  // tables and partitions
+std::atomic<uint64_t> moved_count{0};  // tables and partitions that were moved since the start of the server
 
 // Whether the error means that a table of this kind cannot be moved.
 bool is_final(unsigned error) {
@@ -156,8 +159,8 @@ void TableMover::put_off(const Table &table, unsigned error, const std::string &
   // with the same name.
   if (is_final(error)) retry.wait = kRetryMax;
   retry.due = Clock::now() + retry.wait;
-  // A table that is in use, or a bucket that cannot be reached, is worth a message only when this has lasted
-  // long.
+  // A table that is in use, or a bucket that cannot be reached, is worth a message only when it has lasted so
+  // long that the wait has reached kRetryMax.
   const bool may_pass = error == ER_LOCK_WAIT_TIMEOUT || error == ER_QUERY_INTERRUPTED;
   const bool is_news = may_pass ? retry.wait == kRetryMax : is_first;
   if (!is_news) return;

@@ -2,10 +2,10 @@
 // while statements use them. The size and the statistics of a table are exact only when its files have no
 // rows of other tables, and only such a table can be moved or cloned by its files.
 //
-// A thread checks ten times a second whether the shared family has grown, and only if it has, looks at the
-// sizes of its tables. A move is an ALTER TABLE ... FORCE (table/online/online_move.h), which needs the table
-// for itself for a moment at its beginning and at its end. When a transaction holds the table for longer than
-// a second, the mover gives the move up and tries it again later. It also gives up when the bucket cannot be
+// A thread checks ten times a second whether the shared family has grown, and only if it has, reads the sizes
+// of its tables. A move is an ALTER TABLE ... FORCE (table/online/online_move.h), which needs the table for
+// itself for a moment at its beginning and at its end. When a transaction holds the table for longer than a
+// second, the mover gives the move up and tries it again later. It also gives up when the bucket cannot be
 // reached, because other statements may wait for the move, and the bucket may be unreachable for hours.
 #pragma once
 
@@ -34,12 +34,12 @@ class TableMover {
  private:
   using Clock = std::chrono::steady_clock;
   struct Table {
-    std::string database, name;  // as in SQL
+    std::string database, name;  // as SQL writes them, not as in file names
     auto operator<=>(const Table &) const = default;
   };
   struct Retry {
     Clock::time_point due;
-    std::chrono::seconds wait{0};
+    std::chrono::seconds wait{0};  // how long the mover waits before this try; 0: no try has failed yet
   };
 
   // Watches whether table files that wait for their upload get into the bucket.
@@ -50,8 +50,8 @@ class TableMover {
     bool is_away(const engine::Engine *running);
 
    private:
-    uint64_t bytes_uploaded_ = 0;  // at the last call of is_away()
-    Clock::time_point moved_on_ = Clock::now();
+    uint64_t bytes_uploaded_ = 0;                // the store's uploaded bytes at the last call of is_away()
+    Clock::time_point moved_on_ = Clock::now();  // when is_away() last saw an upload, or no waiting file
   };
 
   void look();
@@ -64,12 +64,13 @@ class TableMover {
   void put_off(const Table &table, unsigned error, const std::string &message);
 
   // Only the thread of background_ uses the members from here on.
-  uint64_t looked_at_bytes_ = 0;    // size of the shared family at the last look; less if it has shrunk since
-  uint64_t looked_with_limit_ = 0;  // bytes_max at the last look
-  Clock::time_point not_before_;    // the next look comes no earlier
+  // The size of the shared family when the sizes of its tables were last read; less if it has shrunk since.
+  uint64_t looked_at_bytes_ = 0;
+  uint64_t looked_with_limit_ = 0;  // bytes_max when the sizes of the tables were last read
+  Clock::time_point not_before_;    // the sizes of the tables are not read before this time
   std::map<Table, Retry> retries_;
   Bucket bucket_;
-  Background background_;  // last: it uses all members above
+  Background background_;  // last, so that its thread ends before the other members are destroyed
 };
 
 }  // namespace atoll::plugin

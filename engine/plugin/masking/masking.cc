@@ -61,7 +61,7 @@ void Masking::turn() {
   if (is_over_ || !mysqld_server_started || abort_loop || Clock::now() < not_before_) return;
   const engine::Preparation scope;
   const Status status = mask();
-  if (status.code() == Code::kUnavailable) {  // the bucket does not answer, or has pins of the history
+  if (status.code() == Code::kUnavailable) {  // the bucket does not answer, or still has pins of the history
     not_before_ = Clock::now() + kRetryEach;
     return;
   }
@@ -81,8 +81,8 @@ void Masking::turn() {
 Status Masking::mask() {
   if (!have_run_) ATOLL_RETURN_IF_ERROR(run_file());
   have_run_ = true;
-  // A later history begins with the newest root. So this root, and the log behind it, must contain masked
-  // rows only.
+  // A later history begins with the newest root. So this root, and the log that follows it, must contain
+  // masked rows only.
   ATOLL_RETURN_IF_ERROR(running_->database()->flush(nullptr));
   ATOLL_RETURN_IF_ERROR(running_->gate().publish_all());
   ATOLL_RETURN_IF_ERROR(expect_no_history(*running_));
@@ -99,7 +99,8 @@ Status Masking::run_file() {
         "remove the setting, or correct atoll_url");
   std::vector<std::string> statements;
   ATOLL_RETURN_IF_ERROR(read_sql_file(file_, &statements));
-  suspend_history(true);  // nobody may restore a moment before the masking ended
+  // Nobody shall be able to restore a moment from before the end of the masking.
+  suspend_history(true);
   return run(statements);
 }
 

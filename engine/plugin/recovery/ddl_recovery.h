@@ -23,8 +23,8 @@ void prepare_ddl_recovery(const catalog::Catalog &catalog, const std::filesystem
 
 struct DataDirectory {
   std::filesystem::path path;
-  uint8_t own_type = 0;   // the engine's number in .par files
-  bool is_older = false;  // the files are older than the catalog, for example after a restore
+  uint8_t own_type = 0;   // ATOLL's number in .par files, which name the engine of each partition by a number
+  bool is_older = false;  // true: the files are older than the catalog, for example after a restore
   // The directory to which files that contradict the catalog are moved; the server then discovers the tables
   // that the catalog has. Set only when the catalog came from the bucket: such a catalog may lack tables that
   // this server made, or have other definitions of them (another server has written since, or the database

@@ -1,4 +1,4 @@
-// The server's files that define tables: .frm and .par.
+// Finds the files by which the server defines tables, .frm and .par, and tells which define ATOLL tables.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path &directo
 std::vector<std::filesystem::path> directories_in(const std::filesystem::path &directory);
 
 // Whether a .frm with the content `frm` defines an ATOLL table. `list`: the partitions in the .par file
-// beside it, which decide if there is such a file (nullopt: there is none). `own_type`: the engine's number
-// in .par files.
+// beside it, which decide if there is such a file (nullopt: there is none). `own_type`: ATOLL's number in
+// .par files.
 bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> &list, uint8_t own_type);
 
 // An ATOLL table, which may be partitioned, as the server's files define it.
 struct OwnDefinition {
-  std::filesystem::path file;  // the .frm
+  std::filesystem::path file;  // the path of the .frm
   std::string database, name;  // as in file names
   std::string frm;
 };

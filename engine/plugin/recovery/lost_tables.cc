@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file in which mariadb-backup notes the position of a backup: the first name in 10.11, the second in
+// The file in which mariadb-backup stores the position of a backup: the first name in 10.11, the second in
 // 11.1 and later.
 constexpr const char *kBackupNotes[] = {"xtrabackup_info", "mariadb_backup_info"};
 
@@ -32,7 +32,7 @@ LostTables find_lost_tables(const catalog::Catalog &catalog, const fs::path &dat
   return lost;
 }
 
-// The note of mariadb-backup has a line like this: binlog_pos = filename 'bin.000001', position '1118', GTID
+// The file of mariadb-backup has a line like this: binlog_pos = filename 'bin.000001', position '1118', GTID
 // of the last change '0-1-5'
 std::string gtid_of_backup(const fs::path &data_dir) {
   constexpr std::string_view kBefore = "GTID of the last change '";

@@ -20,12 +20,12 @@ struct LostTables {
 };
 
 // Finds the definitions of ATOLL tables in `data_dir` that the catalog lacks. Reads all .frm files.
-// `own_type`: the engine's number in .par files.
+// `own_type`: ATOLL's number in .par files.
 LostTables find_lost_tables(const catalog::Catalog &catalog, const std::filesystem::path &data_dir,
                             uint8_t own_type);
 
-// Returns the GTID position of the backup from which `data_dir` was made, as mariadb-backup noted it there;
-// empty: there is no such note.
+// Returns the GTID position of the backup from which `data_dir` was made, from the file that mariadb-backup
+// has left there; empty: there is no such file, or it has no GTID position.
 std::string gtid_of_backup(const std::filesystem::path &data_dir);
 
 // Returns the message for the log about lost tables and the backup; empty: there is nothing to say.

@@ -189,10 +189,10 @@ Status SideFiles::sweep_database(const std::string &name) {
   if (!exists) {
     seen_.erase(name);
     // If the catalog still has tables of this database, DROP DATABASE was not run, but somebody removed the
-    // directory. Then the catalog keeps the copies of its files.
+    // directory. Then the catalog keeps the copies of the directory's files.
     return catalog_->list(name).empty() ? catalog_->drop_database(name) : Status::Ok();
   }
-  const std::string options = content_of(data_dir_ + "/" + name + "/" + kOptionsFile);  // may be missing
+  const std::string options = content_of(data_dir_ + "/" + name + "/" + kOptionsFile);  // empty if missing
   ATOLL_RETURN_IF_ERROR(catalog_->put_database({name, options}));
   ATOLL_RETURN_IF_ERROR(sweep_triggers(name));
   seen_[name] = now;
@@ -211,8 +211,8 @@ Status SideFiles::sweep_triggers(const std::string &name) {
     const std::string table =
         is_trn ? trigger_table(file.content) : file_name.substr(0, file_name.size() - 4);
     // A .TRN file names its table as SQL does, but the catalog has the encoded name of the table's files. The
-    // name of a .TRG file is encoded, too. So a .TRN file whose table has a name that needs encoding is
-    // always kept, whatever the engine of the table.
+    // name of a .TRG file is encoded, too. So a name that needs encoding cannot be compared, and a .TRN file
+    // of a table with such a name is always kept, whatever the engine of the table.
     const bool is_plain =
         table.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
         std::string::npos;

@@ -50,8 +50,12 @@ class SideFiles {
   struct Seen {
     timespec directory_time{}, options_time{};
     off_t options_size = -1;
-    uint64_t generation = 0;  // of the catalog: a new ATOLL table may have triggers already
-    bool settled = false;     // false: a later change may leave the directory's time as it is
+    // The generation of the catalog, which grows with each change of a definition. A table that has become an
+    // ATOLL table may already have triggers, which must then be copied.
+    uint64_t generation = 0;
+    // False: the times are so recent that a later change could leave them as they are. So the next sweep
+    // reads the files in any case.
+    bool settled = false;
   };
 
   std::set<std::string> databases() const;
@@ -67,7 +71,7 @@ class SideFiles {
   const FileModes modes_;
   mutable Mutex mutex_;
   std::map<std::string, Seen> seen_ ATOLL_GUARDED_BY(mutex_);
-  std::set<std::string> broken_ ATOLL_GUARDED_BY(mutex_);
+  std::set<std::string> broken_ ATOLL_GUARDED_BY(mutex_);  // databases that restore() could not make
 };
 
 // Returns the table that a .TRN file names in its line "trigger_table=t"; empty if there is no such line.

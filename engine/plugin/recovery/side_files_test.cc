@@ -80,7 +80,7 @@ class SideFilesTest : public testing::Test {
 TEST_F(SideFilesTest, a_new_directory_gets_the_definitions_of_sequences_only) {
   std::string frm(64, '\1');
   make_table("d", "t", frm);
-  frm[39] = '\x21';
+  frm[39] = '\x21';  // bits 4 and 5 of this byte say that the table is a sequence
   make_table("d", "s", frm);
   std::vector<std::string> restored;
   ASSERT_TRUE(side_files_->restore(true, &restored).ok());

@@ -6,7 +6,8 @@
 
 namespace atoll::plugin {
 
-// A .par file of partitions p0, p1, ... as the server writes it.
+// Returns the content of a .par file of `count` partitions p0, p1, ..., as the server writes it. `engine`:
+// the number of the engine of all these partitions.
 inline std::string partition_list(uint8_t engine, size_t count) {
   const auto word = [](size_t value) {
     std::string bytes(4, '\0');

@@ -10,7 +10,7 @@
 namespace atoll::plugin {
 namespace {
 
-// The length of what precedes the values in a key: the table's prefix and the index's ordinal.
+// The length of the bytes before the values in a key: the table's prefix and the index's ordinal.
 constexpr size_t kStart = codec::kKeyStartLength;
 
 uint32_t prefix_of(std::string_view key) {

@@ -30,7 +30,8 @@ class KeyOwners {
   // hexadecimal. So are all values while no connection has the table open.
   static std::string values(const catalog::TableDef &table, std::string_view key);
 
-  // Returns where a key is: "db.table, index name, key (7, 'a')".
+  // Returns the table and the index to which a key belongs, and its values, as a text for users: "db.table,
+  // index name, key (7, 'a')".
   std::string place(uint32_t family_id, std::string_view key) const;
 
  private:

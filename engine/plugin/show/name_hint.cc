@@ -14,8 +14,8 @@
 namespace atoll::plugin {
 namespace {
 
-// A change of definitions is often followed by others, so the hint is written only 10 seconds after the first
-// one. Two PUTs are at least 60 seconds apart.
+// A change of definitions is often followed by others, so the hint is written 10 seconds after the first of
+// them. Two PUTs are at least 60 seconds apart.
 constexpr auto kQuiet = std::chrono::seconds(10), kBetweenWrites = std::chrono::seconds(60);
 
 // Returns `text` as a JSON string.

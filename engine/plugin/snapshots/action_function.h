@@ -22,7 +22,7 @@ struct SqlAction {
   Status (*run)(const std::vector<std::string> &arguments, std::string *what);
 };
 
-// `action` must exist for as long as the library is loaded.
+// Makes the SQL function that carries out `action`, which must exist for as long as the library is loaded.
 Create_func *action_function(const SqlAction *action);
 
 }  // namespace atoll::plugin

@@ -42,14 +42,15 @@ struct Pair {
   Name source, clone;
 };
 
-// Errors: kInvalid.
+// Checks that the schema exists. Errors: kInvalid.
 Status check_is_there(const std::string &schema) {
   return check_db_dir_existence(schema.c_str())
              ? Status(Code::kInvalid, "there is no schema '" + schema + "'")
              : Status::Ok();
 }
 
-// Errors: kInvalid, also when the schema does not exist.
+// Converts the name to the form that the server stores (read_schema_name()), and checks that the schema
+// exists. Errors: kInvalid.
 Status read_schema(std::string *name) {
   ATOLL_RETURN_IF_ERROR(read_schema_name(name));
   return check_is_there(*name);
@@ -73,7 +74,7 @@ Status parse_name(THD *thd, const std::string &argument, Name *name) {
 
 // ---- Checks and locks ---------------------------------------------------------------------------
 
-// Whether the statement may make tables. Errors: kInvalid, kReadOnly, or kReported.
+// Checks whether the statement is allowed to make tables. Errors: kInvalid, kReadOnly, or kReported.
 Status may_change(THD *thd) {
   if (thd->locked_tables_mode != LTM_NONE)
     return Status(Code::kInvalid, "not under LOCK TABLES: UNLOCK TABLES first");

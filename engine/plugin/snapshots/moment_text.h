@@ -1,4 +1,4 @@
-// Points in time as text for users.
+// Writes points in time as text for users.
 #pragma once
 
 #include <cstdint>

@@ -46,8 +46,8 @@ Status parse_schema(std::string name, Schema *schema) {
   return Status::Ok();
 }
 
-// Makes the directory of a mounted schema, with the marker, db.opt and .par files. Returns false when this
-// fails; errno says why.
+// Makes the directory of a mounted schema, with the file that marks a mount (kMountMarker), db.opt and .par
+// files. Returns false when this fails; errno says why.
 bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount> &mount) {
   const auto write = [&](const std::string &name, const std::string &content) {
     return write_content(schema.directory / name, content);
@@ -133,7 +133,7 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   if (is_known(*running->catalog(), schema.directory_name))
     return Status(Code::kInvalid,
                   "the bucket has a schema '" + schema.sql_name + "', whose directory is missing");
-  // A user who may not SELECT from the schema must not read its past either.
+  // A user without the right to SELECT from the schema must not read its past either.
   if (check_access(thd, SELECT_ACL, source.sql_name.c_str(), nullptr, nullptr, true, false))
     return Status(Code::kInvalid, "");
   // The mount must show everything that was committed before. With atoll_durability=local, too, all of that

@@ -30,7 +30,7 @@ Status run_drop_snapshot(const std::vector<std::string> &arguments, std::string 
 }  // namespace
 
 Status make_snapshot(const std::string &name, std::string *what) {
-  // The snapshot must have everything that was committed before. With atoll_durability=local, too, all of
+  // The snapshot must contain everything that was committed before. With atoll_durability=local, too, all of
   // that must be in the bucket first.
   ATOLL_RETURN_IF_ERROR(engine::running()->gate().publish_all());
   const auto describe = [what](const atoll_snapshot *made) {

@@ -24,10 +24,12 @@ class SnapshotKeeper {
   Status keep(const std::string &text, time_t now);
 
   // Only the thread of background_ uses the members from here on.
-  std::string done_for_;    // the schedule and the periods whose snapshots are made and dropped
+  // The schedule and the present periods, as one text, when all snapshots for them were made and dropped. As
+  // long as the text stays the same, there is nothing to do, and no request is sent.
+  std::string done_for_;
   std::string complained_;  // the warning logged last; empty after a success
   time_t next_try_ = 0;     // after a failure: no try before this time
-  Background background_;   // last: it uses all members above
+  Background background_;   // last, so that its thread ends before the other members are destroyed
 };
 
 }  // namespace atoll::plugin

@@ -15,7 +15,7 @@ struct PeriodName {
   SnapshotPeriod period;
   std::string_view word;
   const char *format;      // for strftime(): makes the name from the start of the period
-  std::string_view shape;  // of the names; 0 stands for any digit
+  std::string_view shape;  // the form of these names; 0 stands for any digit
 };
 
 constexpr std::array<PeriodName, 4> kPeriods = {{

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// 2027-01-01 is a Friday.
+// 2027-01-01 00:00 UTC, in seconds since 1970. This day is a Friday.
 constexpr time_t kNewYear = 1798761600;
 
 TEST(SnapshotScheduleTest, text_is_a_schedule_or_refused) {

@@ -10,9 +10,10 @@
 namespace atoll::plugin {
 namespace {
 
-constexpr size_t kExtensionBytes = 4;  // ".frm"
+constexpr size_t kExtensionBytes = 4;  // the length of ".frm", which ends the name of a table's file
 
-// The server stores names in utf8mb3, and would replace any other character by a question mark.
+// Refuses names with characters that utf8mb3 does not have. The server stores names in that character set,
+// and would replace any other character by a question mark.
 Status check_charset(const std::string &name) {
   if (Well_formed_prefix(system_charset_info, name.data(), name.size()).length() == name.size())
     return Status::Ok();

@@ -1,5 +1,5 @@
 // Goal:   names of tables are read as SQL would read them, and other texts are refused.
-// Method: examples.
+// Method: texts that users may write, each with the names that it stands for.
 #include "plugin/snapshots/table_text.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 namespace atoll::plugin {
 namespace {
 
-// "database|table", or "" when the text is refused.
+// Returns "database|table", or "" when the text is refused.
 std::string read(std::string_view text) {
   TableText name;
   if (!parse_table_text(text, &name).ok()) return "";

@@ -9,7 +9,7 @@ namespace atoll::table {
 namespace {
 
 // Each thread of the scan sorts entries of each index, and needs at least this much memory for each index. So
-// the memory limits the number of threads.
+// the memory for sorting limits the number of threads.
 constexpr uint64_t kSortBytesMin = 1 << 20;
 
 }  // namespace
@@ -21,10 +21,10 @@ IndexBuild::IndexBuild(Plan plan, Resources resources, BuildView *view)
       layout_(*plan_.layout),
       has_virtual_(view->has_virtual()) {}
 
-// Opens the streams of rows, pieces and claims; `true` means that the keys come in ascending order. Rows that
-// move to another family keep their order. Rows that get hidden ids come in the order of these ids, and their
-// claims in the order of the old keys, which is that of the scan. Rows under a new primary key must be
-// sorted.
+// Opens the load's streams of rows, of pieces of large rows, and of claims (rekey_source.h). `true` means
+// that the keys come in ascending order, so that the load need not sort them. Rows that move to another
+// family keep their order. Rows that get hidden ids come in the order of these ids, and their claims in the
+// order of the old keys, which is that of the scan. Rows under a new primary key must be sorted.
 void IndexBuild::open_row_streams() {
   if (moves()) {
     const bool numbered = layout_.hidden_primary();
@@ -55,7 +55,8 @@ void IndexBuild::open_streams() {
   }
 }
 
-// Adds the row under its new key, and the claim to that key (rekey_source.h).
+// Adds the row under its new key, and the claim, which says that the row under `old_key` has that new key
+// (rekey_source.h).
 Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   const bool numbered = layout_.hidden_primary();
   std::string &key = encoder->primary_key;
@@ -176,8 +177,9 @@ Status IndexBuild::run() {
   return status;
 }
 
-// Puts the row that clashes into the record from which the error message is made. If the primary key changes,
-// no row can be read under its new key yet, so the record gets only the columns that the index entry holds.
+// Puts the row that clashes into the record from which the error message is made. If the primary key changes
+// and a secondary index has the duplicate, the row cannot be read under its new key yet. Then the record gets
+// only the columns that the index entry holds.
 void IndexBuild::show_duplicate() {
   for (size_t i = 0; i < streams_.size(); i++)
     if (streams_[i] == load_->duplicate_stream()) duplicate_index_ = plan_.indexes[i];

@@ -33,20 +33,21 @@ class BuildView {
  public:
   virtual ~BuildView() = default;
 
-  // A record of the altered table, and its length.
+  // A record of the altered table, in which the build makes entries, and the record's length.
   virtual uint8_t *record() = 0;
   virtual size_t record_bytes() const = 0;
   // The columns from which new entries are made: those of the built indexes and of the primary key, and those
   // that the expressions of indexed virtual columns use.
   virtual const ColumnBytes &sources() const = 0;
-  // Whether new entries are made from virtual columns.
+  // Whether new entries are made from virtual columns. Then only the thread of the ALTER can make entries.
   virtual bool has_virtual() const = 0;
   // Computes the virtual columns in record(). Errors: kInvalid; the server has been told the reason.
   virtual Status compute() = 0;
   // For a message about a duplicate: puts the columns' defaults into record().
   virtual void clear_record() = 0;
   // For such a message, too: puts the row that has `primary_key` in `snapshot` into record(), or the columns'
-  // defaults if the row cannot be read. *buffer holds the packed row, to which record() may point.
+  // defaults if the row cannot be read. *buffer gets the packed row, because BLOBs of the record point into
+  // it.
   virtual void show_row(const std::string &primary_key, const rocksdb::Snapshot *snapshot,
                         std::string *buffer) = 0;
   // Whether the build must end early, for example because its statement was killed.
@@ -87,7 +88,7 @@ class IndexBuild {
   // The buffers of one thread that makes entries. They are aligned to cache lines, because every thread
   // writes to its buffers with every row.
   struct alignas(64) Encoder {
-    size_t adder = 0;  // the number under which this thread adds to the load's streams
+    size_t adder = 0;  // the thread's number among those that add to the load (BulkLoad::add())
     std::vector<uint8_t> record;
     std::string entry_key, entry_value, primary_key;
   };
@@ -110,7 +111,7 @@ class IndexBuild {
   const Plan plan_;
   const Resources resources_;
   BuildView &view_;
-  const Layout &layout_;  // of the altered table
+  const Layout &layout_;  // that of the altered table
   const bool has_virtual_;
   std::unique_ptr<lsm::BulkLoad> load_;
   std::vector<size_t> streams_;  // the load's streams, by position in Plan::indexes

@@ -12,9 +12,11 @@ struct RekeySource {
   std::string rows_start, rows_end;  // the range of the rows under their old keys
   std::string claims_start;          // the bytes with which the key of every claim begins
 
-  // The key of the claim of a row to its new primary key. The scan stores such claims with an empty value.
+  // Returns the key of the claim that says: the row under `old_key` has the new primary key `new_key`. The
+  // scan stores such claims with an empty value.
   std::string claim(std::string_view new_key, std::string_view old_key) const;
-  // The key of the claim of a row to a hidden id, if the table loses its primary key. The value is that id.
+  // Returns the key of the claim of the row under `old_key`, if the table loses its primary key. The value of
+  // this claim is the row's hidden id.
   std::string claim_to_number(std::string_view old_key) const;
 };
 

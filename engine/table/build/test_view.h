@@ -27,7 +27,7 @@ class TestView final : public BuildView {
   bool makes_entries = false;  // true: the build runs as if an index had a virtual column
   bool unwanted = false;
   uint64_t computed = 0;
-  std::function<void()> on_compute = [] {};  // called for each row, to let other sessions write meanwhile
+  std::function<void()> on_compute = [] {};  // compute() calls it; a test lets other sessions write in it
   Status computes;                           // the value that compute() returns
 
   uint8_t *record() override { return record_.data(); }

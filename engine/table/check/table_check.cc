@@ -60,7 +60,7 @@ Status TableCheck::get(std::string_view key, rocksdb::PinnableSlice *value) {
   return transaction_.get(layout_.family(), key, txn::ReadAt::kSnapshot, value);
 }
 
-// ---- Files and rows ------------------------------------------------------------------------------
+// ---- Checking files and rows ---------------------------------------------------------------------
 
 Status TableCheck::check_files() {
   const std::string prefix = layout_.primary_index().start.substr(0, codec::kKeyPrefixLength);
@@ -121,7 +121,7 @@ Status TableCheck::check_pieces() {
   return Status::Ok();
 }
 
-// ---- Indexes -------------------------------------------------------------------------------------
+// ---- Checking indexes ----------------------------------------------------------------------------
 
 Status TableCheck::check_indexes() {
   // Once ten problems have been named, each() reads nothing more. A further index would seem to be empty, so
@@ -154,7 +154,7 @@ void TableCheck::make_entry(size_t index) {
   layout_.secondary_entry(index, view_.record(), key_, &entry_key_, &entry_value_, &has_null);
 }
 
-// Names rows whose entry is missing or differs.
+// Reports each row whose entry is missing in the index or has another value.
 Status TableCheck::name_missing(size_t number) {
   const IndexLayout &primary = layout_.primary_index();
   const std::string &name = layout_.index(number).name;
@@ -176,7 +176,7 @@ Status TableCheck::name_missing(size_t number) {
   });
 }
 
-// Names entries whose row does not exist or has other values.
+// Reports each entry of the index whose row does not exist or has other values.
 Status TableCheck::name_extra(size_t number) {
   const IndexLayout &index = layout_.index(number);
   return each(index.start, index.end, [&](std::string_view entry, std::string_view) {

@@ -33,14 +33,15 @@ class CheckView {
   virtual uint8_t *record() = 0;
   // Computes the virtual columns of index `index` in record().
   virtual void compute_virtual_columns(size_t index) = 0;
-  // The text by which messages name the row in record(). `primary_key`: the key of that row.
+  // Returns the text by which messages name the row in record(). `primary_key`: the key of that row.
   virtual std::string row_text(std::string_view primary_key) = 0;
   virtual bool is_killed() const = 0;
 
   // Reports a problem to the user. `index`: the index with the problem; empty if the rows have it.
   virtual void complain(const std::string &index, const std::string &problem) = 0;
-  // Called when the entries of an index do not match the rows. If the index has virtual columns, their
-  // expressions may give other values than before, without any damage.
+  // Called when the entries of an index do not match the rows. If the index has virtual columns, the view
+  // then tells the user that their expressions possibly give other values than when the rows were written,
+  // and that in this case nothing is damaged.
   virtual void explain_difference(size_t index) = 0;
 };
 
@@ -73,7 +74,7 @@ class TableCheck {
       const std::hash<std::string_view> hash;
       count_++;
       hashes_ +=
-          hash(key) * (2 * static_cast<uint64_t>(hash(value)) + 1);  // so that exchanged values are noticed
+          hash(key) * (2 * static_cast<uint64_t>(hash(value)) + 1);  // notices two values that are exchanged
     }
     bool operator==(const EntrySum &) const = default;
 

@@ -22,7 +22,7 @@ class TestView final : public CheckView {
  public:
   explicit TestView(const TestTable &table) : table_(table), record_(table.record_length()) {}
 
-  std::vector<std::string> complaints;  // "index: problem"
+  std::vector<std::string> complaints;  // each as "index: problem"
   std::vector<size_t> explained;
   bool killed = false;
 

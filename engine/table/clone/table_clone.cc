@@ -32,7 +32,7 @@ class NewFamilies {
   std::vector<lsm::Family *> made_;
 };
 
-// Copies the rows of a table of the shared family to `place`.
+// Copies the rows of a table of the shared family to the reserved key prefix `place`.
 Status copy_rows(lsm::Rows *rows, lsm::Families *families, const TableDef &source,
                  const catalog::Place &place, const std::function<bool()> &is_cancelled) {
   TableDef target = source;
@@ -63,7 +63,8 @@ TableDef definition_of(const CloneOrder &order) {
   return clone;
 }
 
-// Places reserved in the shared family. The destructor gives them up, except after keep().
+// Places in the shared family that are reserved for the rows of clones. The destructor gives them up, so that
+// the copied rows are deleted, except after keep().
 class Reserved {
  public:
   explicit Reserved(catalog::Catalog *catalog) : catalog_(catalog) {}
@@ -106,8 +107,8 @@ Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *
   }
   const Status status = catalog->add_clones(clones);
   if (status.code() == Code::kDuplicate) return status;
-  // After a failed write the definitions may be on disk all the same, so the families and places that they
-  // name must stay. The next opening of the catalog drops those that no definition names.
+  // After a failed write the definitions are possibly on disk all the same, so the families and places that
+  // they name must stay. The next opening of the catalog drops those that no definition names.
   made.keep();
   places.keep();
   return status;

@@ -2,7 +2,7 @@
 //
 // The clone of a table in a family of its own gets a new family that shares the table files of the source
 // (lsm::Families::clone_family), so no row is copied, however large the table is. The files of the shared
-// family hold rows of other tables too, so the rows of a table there are copied to another place in that
+// family hold rows of other tables too, so the rows of a table there are copied to another key prefix in that
 // family. Such a table is small (atoll_shared_table_max).
 //
 // Invariants
@@ -22,8 +22,8 @@
 
 namespace atoll::table {
 
-// A table to clone, and the names that the clone gets, encoded as in file names. For a partitioned table the
-// caller gives one order for the table as a whole and one for each partition.
+// A table to clone, and the names of the clone's database and of the clone, encoded as in file names. For a
+// partitioned table the caller gives one order for the table as a whole and one for each partition.
 struct CloneOrder {
   catalog::TablePtr source;
   std::string database, name;

@@ -118,7 +118,8 @@ TEST_F(TableCloneTest, all_are_made_or_none) {
   database_.store()->fail = nullptr;
   EXPECT_FALSE(catalog_->find("d", "third") || catalog_->find("d", "fourth"));
   EXPECT_EQ(get(*first, 1), "of first");
-  // reclaim() deletes the rows that the failed calls have copied: 2 tables have 6 entries before, then 2.
+  // The shared family has the 2 entries of `second`, and 4 that two of the failed calls have copied.
+  // reclaim() deletes those 4.
   EXPECT_EQ(database_.count(database_->shared_family()), 6);
   ASSERT_ATOLL_OK(catalog_->reclaim());
   EXPECT_EQ(database_.count(database_->shared_family()), 2);

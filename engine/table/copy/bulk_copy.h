@@ -1,4 +1,5 @@
-// Fills a new table for ALTER ... COPY and CREATE ... SELECT, without locks, undo or WAL.
+// Fills a new table for ALTER ... COPY and CREATE ... SELECT, without locks and undo. Only the rows of a
+// small table go through the log.
 //
 // The first rows are kept in memory, so that a small table can be written into the shared family in one
 // batch. Beyond kSmallTableBytes the table gets a family of its own and all its rows are sorted and ingested.
@@ -22,15 +23,15 @@ namespace atoll::table {
 class BulkCopy {
  public:
   static constexpr size_t kSmallTableBytes = 4 << 20;
-  // The limit instead of kSmallTableBytes once all copies of one statement together have used up its memory.
+  // Replaces kSmallTableBytes as the limit once all copies of one statement together have used up the
+  // statement's memory for sorting.
   static constexpr size_t kSmallTableBytesMin = 256 << 10;
 
-  // The place to which the rows are copied. The objects pointed to must outlive the copy.
+  // Where the rows are written. The objects pointed to must outlive the copy.
   struct Target {
     lsm::Rows *rows = nullptr;
     lsm::Loads *loads = nullptr;
-    // Asked by finish(): whether the rows of a small table must be synced to the local disk before it
-    // returns.
+    // finish() asks whether it must sync the rows of a small table to the local disk before it returns.
     std::function<bool()> is_synced;
     // Moves the table from the shared family into a family of its own; *layout: its layout there. Called at
     // most once.
@@ -40,18 +41,19 @@ class BulkCopy {
   BulkCopy(Target target, std::shared_ptr<const Layout> layout, std::shared_ptr<lsm::SortBudget> budget);
   ~BulkCopy();
 
-  // Adds one row. Errors: kNoSpace, kUnavailable, kFenced; kDuplicate, only in keys that come presorted.
-  // finish() finds all other duplicates.
+  // Adds one row. Errors: kInvalid (the row is too large), kNoSpace, kUnavailable, kFenced; kDuplicate, only
+  // in keys that come presorted. finish() finds all other duplicates.
   Status add(const uint8_t *record);
 
-  // Makes all rows visible at once. *layout: the present layout of the table, which may have moved to a
-  // family of its own. Errors: as add(); kDuplicate, after which the caller asks duplicate_index() and
-  // show_duplicate(); kInterrupted.
+  // Makes all rows visible at once. *layout: the present layout of the table. It differs from that of the
+  // constructor if the table has moved to a family of its own. Errors: as add(); kDuplicate, after which the
+  // caller asks duplicate_index() and show_duplicate(); kInterrupted.
   Status finish(const std::function<bool(double)> &progress, std::shared_ptr<const Layout> *layout);
 
   uint64_t rows() const { return rows_; }
   int duplicate_index() const { return duplicate_index_; }
-  // Puts the duplicate's values into `record`. BLOB columns of the record point into the strings.
+  // Puts the values of the duplicate into `record`, for the message. BLOB columns of the record then point
+  // into *key and *value.
   void show_duplicate(uint8_t *record, std::string *key, std::string *value);
 
  private:
@@ -77,7 +79,7 @@ class BulkCopy {
   size_t small_bytes_ = 0;  // the bytes of small_, which are also counted in budget_
   std::unique_ptr<lsm::BulkLoad> load_;
   std::vector<size_t> streams_;          // the load's streams: [0] for rows, [1 + i] for index i
-  std::optional<size_t> pieces_stream_;  // opened when the first row comes that is too large for one value
+  std::optional<size_t> pieces_stream_;  // opened with the first row that is stored in pieces
   uint64_t next_hidden_id_ = 1;
   uint64_t rows_ = 0;
   int duplicate_index_ = -1;

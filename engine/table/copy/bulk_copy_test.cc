@@ -13,7 +13,7 @@ namespace atoll::table {
 namespace {
 
 constexpr uint32_t kFewRows = 100;
-constexpr uint32_t kManyRows = 40000;  // more than kSmallTableBytes
+constexpr uint32_t kManyRows = 40000;  // together larger than kSmallTableBytes
 
 class BulkCopyTest : public CopyTest<StoredTableTest<TestTable>> {
  protected:

@@ -30,9 +30,9 @@ Status RangeGuard::protect_point(const IndexLayout &index, const std::string &ke
   return status;
 }
 
-// If another transaction may have written into the range, this function does not wait for that transaction,
-// and the row lock is kept instead. A big prepared transaction, of whose writes only the bounds are known,
-// may be such a case.
+// The range cannot be locked if another transaction has possibly written into it, for example a big prepared
+// transaction, of whose writes only the bounds are known. This function does not wait for that transaction.
+// It keeps the row lock instead.
 void RangeGuard::leave_absent(const IndexLayout &index, const std::string &key) {
   if (table_.is_temporary() || checks_long_unique(index)) return;
   if (table_.protects_ranges()) {
@@ -44,8 +44,8 @@ void RangeGuard::leave_absent(const IndexLayout &index, const std::string &key) 
 
 namespace {
 
-// Returns the key up to which the scan must lock the range before it may use the entry under the cursor, or
-// may rely on the end of the scan.
+// Returns the key up to which the scan must lock the range before it uses the entry under the cursor, or, if
+// there is no such entry, before it ends.
 std::string goal_of(const EntryCursor &entries, const RangeGuard::Scan &scan) {
   if (!entries.valid()) return scan.forward ? scan.bounds.upper : scan.bounds.lower;
   return scan.forward ? next_key(entries.key()) : std::string(entries.key());
@@ -73,8 +73,8 @@ Status RangeGuard::protect_to(EntryCursor *entries, const Scan &scan) {
       last_obstacle = obstacle.entry;
     }
     if (obstacle.entry.empty() && entries->has_seen_all_commits()) return Status::Ok();
-    // Other transactions may have committed entries since the cursor was opened, so the search is repeated
-    // from the point where this call began.
+    // Other transactions have possibly committed entries since the cursor was opened, so the search is
+    // repeated from the point where this call began.
     entries->open(scan.bounds, scan.is_whole_table);
     entries->seek_start(start, scan.forward);
   }
@@ -91,8 +91,8 @@ Status RangeGuard::wait_for(const std::string &entry, const std::string &goal, c
   if (status.code() != Code::kLockTimeout || !table_.mode().skip_locked) return status;
   *waited = true;
   const std::string behind = scan.forward ? next_key(entry) : entry;
-  // Of a big transaction only the bounds of its writes are known, not the entry itself. Then the scan skips
-  // the keys up to `goal` without a lock on them.
+  // Of a big prepared transaction only the bounds of its writes are known, so `entry` is not exact. Then the
+  // scan skips all keys up to `goal` without a lock on them.
   const bool is_exact = reached_ == (scan.forward ? entry : next_key(entry));
   reached_ = is_exact ? behind : goal;
   return Status::Ok();

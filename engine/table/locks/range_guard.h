@@ -1,10 +1,10 @@
 // Range locks of locking reads, under REPEATABLE READ and SERIALIZABLE (docs/isolation.md).
 //
 // Each time the cursor of a scan moves to the next entry, the scan first locks the range of keys up to that
-// entry, and only then uses the entry. So no other transaction can insert a key that the scan has passed.
-// Another transaction may have written an entry in this range and not committed it; the cursor does not show
-// such an entry. That transaction holds the lock of the entry's row, so the scan waits for the row's lock, as
-// it does for every row, and searches the range again.
+// entry, and only then uses the entry. So no other transaction can insert a key that the scan has passed. The
+// cursor does not show an entry that another transaction has written in this range and not committed. That
+// transaction holds the lock of the entry's row, so the scan waits for the row's lock, as it does for every
+// row, and searches the range again.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ class RangeGuard {
 
   // Called when a scan begins at `from`. Forward the scan returns keys from `from` on, backward smaller keys.
   void start(std::string_view from, bool forward);
-  // The scan continues behind the row with key `last`, which was read without this scan or in the other
-  // direction.
+  // Called when a scan continues after the row with the key `last`, which was read without this scan or in
+  // the other direction.
   void resume_at(const std::string &last, bool forward);
   bool is_forward() const { return is_forward_; }
 
@@ -34,7 +34,7 @@ class RangeGuard {
   // checks a long unique key. Inserts lock the same key, so a scan that gets the lock has waited for running
   // inserts. Requires: `key` has all parts of the index, and none of them is NULL. Errors: those of the lock.
   Status protect_point(const IndexLayout &index, const std::string &key);
-  // Whether protect_point() has locked the key.
+  // Whether protect_point() has locked the key of this search.
   bool is_point() const { return kind_ == Kind::kPoint; }
   // Called when the locked `key` has no row. Replaces the row lock by a lock on the range of this key. The
   // range lock keeps other transactions from inserting the key, but not from searching for it with a lock. If
@@ -44,17 +44,18 @@ class RangeGuard {
   // The range that a scan reads, and its index: the rows, or the entries of a secondary index.
   struct Scan {
     const Bounds &bounds;
-    int secondary;  // number of the secondary index; -1: rows
+    int secondary;  // number of the secondary index; -1: the scan reads the rows themselves
     bool is_whole_table;
     bool forward;
   };
   // Locks the range of keys up to the entry under the cursor, or up to the end of the scan. Afterwards the
-  // cursor may be on another entry, which was committed meanwhile. Errors: of waiting for other transactions.
+  // cursor is possibly on another entry, because other transactions have committed changes meanwhile. Errors:
+  // of waiting for other transactions.
   Status protect_to(EntryCursor *entries, const Scan &scan);
 
  private:
   enum class Kind : uint8_t {
-    kRange,
+    kRange,  // range locks protect the keys that the scan passes
     kPoint,  // a row lock on one key of a unique index protects the search instead of a range lock
   };
 

@@ -24,7 +24,7 @@ Status RowLocks::lock_or_peek(std::string_view key, bool *waited) {
   const Status status = lock(key, mode, txn::LockWait{0}, waited);
   if (status.code() != Code::kLockTimeout) return status;
   semi_consistent_ = SemiConsistent::kReturned;
-  *waited = true;  // another transaction is changing the row, so the cursor may show an old version
+  *waited = true;  // another transaction has locked the row: what the cursor shows is perhaps old
   return Status::Ok();
 }
 

@@ -17,8 +17,8 @@ class RowLocks {
  public:
   explicit RowLocks(const OpenTable &table) : table_(table) {}
 
-  // Locks a key, which need not exist. *waited (may be nullptr): whether another transaction held a lock on
-  // the key. Does nothing for TEMPORARY tables. Errors: those of LockTable::lock().
+  // Locks a key, which need not exist. *waited (may be nullptr): whether the call waited for the lock of
+  // another transaction. Does nothing for TEMPORARY tables. Errors: those of LockTable::lock().
   Status lock(std::string_view key, RowLock mode, bool *waited) {
     return lock(key, mode, table_.lock_wait(), waited);
   }
@@ -41,14 +41,17 @@ class RowLocks {
   // `for_one_row`: the search is by a unique key. The server never asks again for such a row, so the row is
   // locked at once.
   void begin_search(bool for_one_row);
-  // The row returned last was not locked.
+  // Whether the row returned last was returned without a lock.
   bool returned_unlocked() const { return semi_consistent_ == SemiConsistent::kReturned; }
   // The server asks for the row that was returned unlocked once more, and the scan must lock it now.
   void ask_again() { semi_consistent_ = SemiConsistent::kAgain; }
-  // The row that was returned unlocked has been locked meanwhile.
+  // Called before the scan locks, after all, a row that it would have returned unlocked.
   void lock_returned() { semi_consistent_ = SemiConsistent::kAllowed; }
 
  private:
+  // The state of semi-consistent reads. kOff: the scan waits for the lock of each row. kAllowed: it returns a
+  // row that another transaction has locked without waiting. kReturned: the row returned last is such a row.
+  // kAgain: the scan waits for the lock of the next row.
   enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
 
   Status lock(std::string_view key, RowLock mode, const txn::LockWait &wait, bool *waited);

@@ -78,7 +78,8 @@ TEST_F(RowLocksTest, temporary_tables_have_no_locks) {
   one_->cursor.locks().give_back(key(1));
 }
 
-// With this setting, more than ten row locks of a transaction become row ranges (txn/locks/lock_table.h).
+// The test allows ten row locks. Further row locks of a transaction become locks on ranges of rows (escalated
+// locks, txn/locks/lock_table.h).
 TEST_F(RowLocksTest, very_many_locks_hold_as_each_of_them_would) {
   constexpr uint32_t kLocks = 200;
   manager_->locks()->set_row_locks_max(10);
@@ -129,7 +130,7 @@ TEST_F(SemiConsistentTest, waits_for_a_row_only_when_it_is_asked_for_again) {
   EXPECT_TRUE(waited_) << "what the cursor saw may be old";
   rows().ask_again();
   expect_to_wait(committed_.get());
-  expect_unlocked();  // the next row
+  expect_unlocked();  // stands for the next row of the scan
   other_->rollback();
   rows().ask_again();
   EXPECT_EQ(peek(committed_.get(), kTaken), Code::kOk);

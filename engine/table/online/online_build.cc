@@ -7,7 +7,7 @@ namespace atoll::table {
 namespace {
 
 constexpr size_t kBatchBytes = 1 << 20;
-constexpr size_t kRecordHeaderBytes = 1 + 4;  // 1: put or removal; 4: length of the key
+constexpr size_t kRecordHeaderBytes = 1 + 4;  // 1 byte: put or removal; 4 bytes: length of the key
 
 void append_big_endian(uint64_t number, size_t bytes, std::string *out) {
   for (size_t shift = bytes * 8; shift > 0; shift -= 8)
@@ -46,7 +46,7 @@ Status OnlineBuild::write(rocksdb::WriteBatch *batch) const {
   return lsm::from_rocksdb(resources_.rows->write(lsm::Side::kMain, rocksdb::WriteOptions(), batch));
 }
 
-// ---- writers -------------------------------------------------------------------------------------
+// ---- Logging changes: called by writers ----------------------------------------------------------
 
 Status OnlineBuild::log(txn::Transaction *transaction, const RowImage &before, const RowImage &after) {
   if (closed_.load(std::memory_order_acquire)) return Status::Ok();
@@ -64,7 +64,7 @@ Status OnlineBuild::append(txn::Transaction *transaction, const Change &change) 
   return transaction->put(resources_.rows->temp_family(), log_key, record);
 }
 
-// ---- ALTER ---------------------------------------------------------------------------------------
+// ---- Replaying the log: called by the ALTER ------------------------------------------------------
 
 Status OnlineBuild::replay(uint64_t *records) {
   *records = 0;

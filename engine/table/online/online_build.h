@@ -14,11 +14,12 @@
 //
 // Order: log records are numbered when they are written. A transaction holds the lock of a row that it has
 // changed until it has committed, so the numbers of the changes of one row grow in commit order.
-// Uniqueness is checked at the end. When a replay puts an entry beside another entry of the same value, both
-// are noted as suspect. finish() looks at all suspects again, when no other session can write any more.
+// Uniqueness is checked at the end. When a replay puts an entry beside another entry of the same value, this
+// value becomes a suspect. finish() searches the entries of all suspects again, when no other session can
+// write any more.
 //
 // Threads: any thread may call log(), spoil(), close() and the destructor. Only the ALTER's thread calls the
-// other functions, as long as the TABLE behind its view exists.
+// other functions, and only as long as the server's TABLE that its view uses exists.
 #pragma once
 
 #include <atomic>
@@ -51,8 +52,9 @@ class OnlineBuild : public ChangeLog {
   struct Resources {
     lsm::Rows *rows = nullptr;
     lsm::Families *families = nullptr;
-    uint32_t log_prefix = 0;  // prefix of the log's keys in the temp family; no table has the same
-    // Called before each write to main. Errors: kInterrupted, and others that must end the build.
+    uint32_t log_prefix = 0;  // begins the keys of the log in the temp family; no table's keys begin with it
+    // The build calls it before each write to the main database; it can wait until the write is allowed.
+    // Errors: kInterrupted, and others that must end the build.
     std::function<Status()> before_write;
   };
 
@@ -62,8 +64,9 @@ class OnlineBuild : public ChangeLog {
 
   Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after) override;
 
-  // Makes the ALTER fail. Called when a transaction may have committed without its log records, or the
-  // records without it, because then the new indexes or the new table would be wrong.
+  // Makes the ALTER fail. Called when it is possible that a transaction has committed without its log
+  // records, or the records without the transaction, because then the new indexes or the new table would be
+  // wrong.
   void spoil(const char *reason) { spoiled_.store(reason, std::memory_order_release); }
 
   // Applies the committed log records to the new indexes or the new table, and removes them from the log.
@@ -80,7 +83,7 @@ class OnlineBuild : public ChangeLog {
   virtual void show_duplicate();
   bool needs_whole_rows() const override { return false; }
 
-  // Makes log() do nothing from now on.
+  // From now on log() does nothing, because the ALTER has ended or has been given up.
   void close() { closed_.store(true, std::memory_order_release); }
 
  protected:
@@ -95,7 +98,7 @@ class OnlineBuild : public ChangeLog {
   OnlineBuild(Plan plan, Resources resources, BuildView *view);
 
   virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
-  // Applies changes, which come in the order of the log. Some may have been applied before, by a replay that
+  // Applies changes, which come in the order of the log. Some were possibly applied before, by a replay that
   // then failed to remove them from the log.
   virtual Status apply(const std::vector<Change> &changes) = 0;
 
@@ -108,12 +111,12 @@ class OnlineBuild : public ChangeLog {
   // Writes the batch that change_entries() has filled, and notes new entries of unique indexes as suspect if
   // they clash with others.
   Status write_entries(rocksdb::WriteBatch *batch);
-  // *unique: whether at most one entry begins with `start`. *first: the key of the first such entry, or
-  // empty.
+  // *unique: whether at most one entry begins with `start`. *first: the key of the first entry that begins
+  // with it; empty: there is none.
   Status is_unique(std::string_view start, bool *unique, std::string *first) const;
-  // Notes `start` as suspect if at least two entries of the unique index begin with it now.
+  // Notes `start` as suspect, for finish(), if at least two entries of the unique index begin with it now.
   Status suspect_if_double(size_t index, const std::string &start);
-  Status write(rocksdb::WriteBatch *batch) const;  // to main
+  Status write(rocksdb::WriteBatch *batch) const;  // to the main database
 
   const std::shared_ptr<const Layout> layout_;
   const std::vector<size_t> indexes_;
@@ -130,8 +133,8 @@ class OnlineBuild : public ChangeLog {
   std::atomic<bool> closed_{false};
   std::atomic<const char *> spoiled_{nullptr};
   std::string entry_key_, entry_value_;
-  std::vector<std::pair<size_t, std::string>> unique_starts_;  // index and unique bytes of unwritten entries
-  std::set<std::pair<size_t, std::string>> suspects_;          // index and unique bytes that two entries had
+  std::vector<std::pair<size_t, std::string>> unique_starts_;  // unwritten entries: index, unique bytes
+  std::set<std::pair<size_t, std::string>> suspects_;          // entries that clashed: index, unique bytes
   size_t duplicate_index_ = 0;
 };
 

@@ -49,7 +49,7 @@ class OnlineBuildTest : public OnlineFixture<::testing::TestWithParam<Built>> {
 
 const Rows kFourRows = {{1, {1, 10, 100}}, {2, {2, 20, 200}}, {3, {3, 10, 300}}, {4, {4, 40, 400}}};
 
-// ---- what is taken in ----------------------------------------------------------------------------
+// ---- Which changes an ALTER takes in -------------------------------------------------------------
 
 TEST_P(OnlineBuildTest, takes_in_changes_before_during_and_after_the_copy) {
   begin(kFourRows, GetParam());
@@ -107,7 +107,7 @@ TEST_P(OnlineBuildTest, takes_in_what_is_committed_after_a_replay_has_passed_it)
 TEST_P(OnlineBuildTest, rows_may_exchange_their_values) {
   begin(kFourRows, GetParam());
   ASSERT_ATOLL_OK(alter_->fill());
-  write({1, 10, 999});  // first frees the value 100, because `u` may be unique already before the ALTER
+  write({1, 10, 999});  // frees 100 first: with kMove, `u` is unique already before the ALTER
   write({2, 20, 100});
   write({1, 10, 200});
   commit();
@@ -127,7 +127,7 @@ TEST_P(OnlineBuildTest, a_table_that_becomes_empty_is_empty) {
   expect_altered({});
 }
 
-// ---- how it can end ------------------------------------------------------------------------------
+// ---- How an ALTER ends ---------------------------------------------------------------------------
 
 TEST_P(OnlineBuildTest, a_build_that_is_spoiled_fails_and_says_why) {
   begin(kFourRows, GetParam());
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(of, OnlineBuildTest,
                                            Built::kNumbers),
                          name_of_built);
 
-// ---- what must be unique -------------------------------------------------------------------------
+// ---- Values that must be unique ------------------------------------------------------------------
 
 using OnlineUniqueTest = OnlineBuildTest;
 
@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(of, OnlineUniqueTest,
                          ::testing::Values(Built::kIndexes, Built::kPrimaryKey, Built::kNumbers),
                          name_of_built);
 
-// ---- of one kind ---------------------------------------------------------------------------------
+// ---- Scenes for one kind of build ----------------------------------------------------------------
 
 using OnlineIndexBuildTest = OnlineBuildTest;
 
@@ -277,7 +277,7 @@ TEST_P(OnlineIndexBuildTest, nulls_are_never_double) {
 
 TEST_P(OnlineIndexBuildTest, logs_no_change_that_leaves_the_entries_as_they_are) {
   begin(kFourRows, GetParam());
-  write({1, 11, 100});  // the index is on `u`
+  write({1, 11, 100});  // changes `a`, but the new index is on `u`
   commit();
   EXPECT_EQ(logged(), 0);
   write({1, 11, 101});

@@ -108,8 +108,8 @@ Status OnlineClaims::read_scanned_row(const std::string &key, const std::string 
   return Status::Ok();
 }
 
-// Under the new primary key two claims clash, so the row is read under the old key that the first claim
-// holds. In a secondary index two entries clash.
+// If the duplicate is in the new primary key, two claims clash, and the row is read under the old key that
+// the first claim holds. If it is in a secondary index, two entries clash.
 void OnlineClaims::show_duplicate() {
   const bool is_claim = static_cast<int>(duplicate_index()) == layout_->primary();
   if (!is_claim) return OnlineRekey::show_duplicate();

@@ -1,6 +1,6 @@
 // Builds the whole table in the order of another primary key, while other sessions write (online_rekey.h).
 //
-// Writers check only the old keys, so for a while two rows may have the same new key, until one of them
+// Writers check only the old keys, so two rows can have the same new key for a while, until one of them
 // changes. Therefore each row has a claim, which is an entry with the key "new key | old key". The log holds
 // the claims that writers add and remove, with their rows. A replay first applies those claims. Then it
 // writes the row of each new key that they concern: the row with the first claim, or no row if there is no

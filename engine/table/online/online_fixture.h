@@ -42,7 +42,8 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
     alter_.reset();
   }
 
-  // Begins with an empty table.
+  // Makes the layout that the table has before the ALTER, and removes the writers of a former table. Writes
+  // no rows.
   void open_table(Built built) {
     built_ = built;
     lsm::Family *family = database_->shared_family();
@@ -72,7 +73,7 @@ class OnlineFixture : public StoredTableTest<TestTable, Test> {
     alter_.reset();
   }
 
-  // Whether two rows may not have the same `u` in the altered table.
+  // Whether the altered table has a unique key on `u` that the table did not have before.
   bool makes_unique() const { return built_ != Built::kMove; }
   // The number of the unique index on `u` in the altered table.
   size_t unique_index() const {

@@ -15,7 +15,8 @@ namespace atoll::table {
 
 class OnlineIndexBuild final : public OnlineBuild {
  public:
-  // The layout with which other statements write rows meanwhile, and the length of their records.
+  // The layout of the table before the ALTER, with which other statements write rows meanwhile, and the
+  // length of their records.
   struct Writers {
     const Layout &layout;
     size_t record_bytes;

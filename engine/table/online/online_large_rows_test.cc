@@ -163,7 +163,7 @@ TEST_F(OnlineLargeRowsTest, a_replay_that_is_interrupted_goes_on_where_it_was) {
   TestAlter &alter = begin_move();
   ASSERT_ATOLL_OK(alter.fill());
   Bodies rows;
-  for (uint32_t id = 1; id <= 5; id++) {  // the replay applies three rows in its first step, 1 MiB
+  for (uint32_t id = 1; id <= 5; id++) {  // a replay applies at least 1 MiB at a time, here three rows
     rows[id] = text(400 << 10, static_cast<char>(id));
     ASSERT_ATOLL_OK(insert(id, rows[id]));
   }

@@ -90,8 +90,8 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
         end(&writer);
     }
   }
-  // Writes one row at random. The write may fail because another writer has locked the row or because of a
-  // duplicate; then nothing changes.
+  // Writes one row at random. The write can fail, because another writer has locked the row or because of a
+  // duplicate. Then nothing changes.
   void write(Session *writer) {
     const auto id = static_cast<uint32_t>(random_.below(kIds));
     const Rows rows = writer->visible(committed_);
@@ -122,7 +122,7 @@ class OnlineModelTest : public OnlineFixture<::testing::TestWithParam<Built>> {
   }
 
   codec::testing::Random random_{0};
-  uint64_t values_ = 0;  // number of values of `u`: either few, so that duplicates come and go, or many
+  uint64_t values_ = 0;  // how many values `u` can have: few, so that duplicates come and go, or many
   Rows committed_;
 };
 

@@ -8,7 +8,7 @@
 namespace atoll::table {
 namespace {
 
-// *id: the highest hidden id of the table's rows; 0: the table has no rows.
+// *id: the highest hidden id among the table's committed rows; 0: the table has no rows.
 Status last_hidden_id(const Layout &layout, uint64_t *id) {
   std::string key;
   const Status status = outermost_key(layout, layout.primary_index(), true, &key);

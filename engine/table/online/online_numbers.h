@@ -27,7 +27,7 @@ class OnlineNumbers final : public OnlineRekey {
   Status apply_last(const Change &change, rocksdb::WriteBatch *batch);
 
   bool knows_last_number_ = false;
-  uint64_t last_number_ = 0;  // the highest number that a row has got, even if that row was removed since
+  uint64_t last_number_ = 0;  // the highest number given to a row, even if that row was removed since
 };
 
 }  // namespace atoll::table

@@ -52,7 +52,7 @@ size_t ParallelScan::thread_count(const Request &request) {
   return std::min(request.threads, request.splits.size() + 1);
 }
 
-// ---- the threads ---------------------------------------------------------------------------------
+// ---- Functions of the scan's threads -------------------------------------------------------------
 
 void ParallelScan::work(size_t thread) {
   Work mine;
@@ -150,7 +150,7 @@ void ParallelScan::hand_over(size_t index, std::unique_ptr<Chunk> chunk) {
   if (index == current_piece_) consumer_.notify_one();
 }
 
-// ---- the caller ----------------------------------------------------------------------------------
+// ---- Functions of the caller's thread ------------------------------------------------------------
 
 Status ParallelScan::wait(bool *end) {
   MutexLock guard(mutex_);

@@ -32,7 +32,7 @@ class ParallelScan {
     lsm::Family *family = nullptr;
     const rocksdb::Snapshot *snapshot = nullptr;
     std::string begin, end;
-    std::vector<std::string> splits;  // ascending, inside (begin, end)
+    std::vector<std::string> splits;  // the keys at which pieces begin; ascending, inside (begin, end)
     size_t threads = 2;
     const codec::Predicate *predicate = nullptr;  // may be null: all rows pass
     const codec::RowCodec *row = nullptr;
@@ -48,19 +48,20 @@ class ParallelScan {
   };
 
   explicit ParallelScan(Request request);
-  ~ParallelScan();  // stops and joins
+  ~ParallelScan();  // stops the threads and waits for their end
 
   // The number of threads of a scan: at most one for each piece.
   static size_t thread_count(const Request &request);
 
-  // Waits until Request::take has got all rows, but not longer than 100 ms, so that the caller can look for
-  // KILL. *end: all rows have been taken. Errors: the first error of a reader or of `take`.
+  // Waits until Request::take has got all rows, but not longer than 100 ms, so that the caller can check
+  // whether its statement was killed. *end: whether all rows have been taken. Errors: the first error of
+  // reading or of `take`.
   Status wait(bool *end);
 
-  // Gives the next row as it is stored; it is valid until the next call. *end: there are no more rows.
-  // Errors: those of the readers; kNoMemory, also from wait(): the process got no memory, or no thread at
+  // Gives the next row as it is stored; it is valid until the next call. *end: true when there are no more
+  // rows. Errors: those of reading; kNoMemory, also from wait(): the process got no memory, or no thread at
   // all. Blocks: until a row is there. After 100 ms without a row it returns kOk and sets *waiting, so that
-  // the caller can look for KILL.
+  // the caller can check whether its statement was killed.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);
 
   // The largest number of bytes of rows that were queued for the caller at one time. Call after the end.
@@ -72,7 +73,7 @@ class ParallelScan {
   static constexpr size_t kQueuedBytesMax = 16 << 20;
 
  private:
-  using Chunk = txn::EntryList;  // rows with their keys
+  using Chunk = txn::EntryList;  // rows with their keys, which a thread hands over together
   struct Piece {
     Piece() = default;
     Piece(const Piece &) = delete;
@@ -104,9 +105,9 @@ class ParallelScan {
   size_t queued_bytes_ ATOLL_GUARDED_BY(mutex_) = 0;
   size_t queued_bytes_most_ ATOLL_GUARDED_BY(mutex_) = 0;
   size_t threads_running_ ATOLL_GUARDED_BY(mutex_) = 0;
-  Status failure_ ATOLL_GUARDED_BY(mutex_);  // the first error of a `take` or of a reader
+  Status failure_ ATOLL_GUARDED_BY(mutex_);  // the first error of `take` or of reading
   std::atomic<bool> stop_{false};
-  Work helped_ ATOLL_GUARDED_BY(mutex_);  // the work counted by the threads; it is added to the caller's
+  Work helped_ ATOLL_GUARDED_BY(mutex_);  // the work of threads that have ended; goes into the caller's
   std::unique_ptr<Chunk> chunk_;
   size_t chunk_entry_ = 0;
   std::vector<std::thread> threads_;

@@ -126,8 +126,8 @@ TEST_F(ParallelScanTest, returns_only_rows_that_pass) {
 }
 
 TEST_F(ParallelScanTest, rows_that_wait_are_bounded_however_many_pieces_are_finished) {
-  // There are 60 pieces of 1 MiB. Each piece is smaller than kPieceBytesMax, so only the limit on all pieces
-  // together bounds the memory.
+  // There are 60 pieces of 1 MiB: 16 rows of 64 KiB each. Each piece is smaller than kPieceBytesMax, so only
+  // the limit on all pieces together bounds the memory.
   constexpr uint32_t kRows = 60 * 16, kRowsOfPiece = 16;
   ASSERT_TRUE(db_->DeleteRange(rocksdb::WriteOptions(), "k", "l").ok());
   for (uint32_t i = 0; i < kRows; i++)
@@ -137,7 +137,7 @@ TEST_F(ParallelScanTest, rows_that_wait_are_bounded_however_many_pieces_are_fini
   asked.splits.clear();
   for (uint32_t i = kRowsOfPiece; i < kRows; i += kRowsOfPiece) asked.splits.push_back(key_of(i));
   ParallelScan scan(std::move(asked));
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // meanwhile the threads queue what they may
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the threads queue rows up to the limit
   const std::vector<std::string> keys = keys_of(&scan);
   ASSERT_EQ(keys.size(), kRows);
   for (uint32_t i = 0; i < kRows; i++) ASSERT_EQ(keys[i], key_of(i));

@@ -15,9 +15,9 @@ namespace {
 
 constexpr uint64_t kProbeEntries = 8;
 constexpr uint64_t kCountedEntries = 100;
-// For more rows than this, the sizes of files give a better estimate than the density of keys.
+// For ranges of more rows than this, the sizes of files give a better estimate than the density of keys.
 constexpr double kInterpolatedMax = 1024;
-// The largest factor by which the densities of keys at two places may differ; beyond it they are not used.
+// If the densities of keys at the start and in the middle differ by more than this factor, neither is used.
 constexpr double kDensityRatioMax = 8;
 constexpr double kUsualRatio = 1.5;
 constexpr uint32_t kTrustedDensities = 32;
@@ -31,7 +31,7 @@ class KeyScale {
   }
 
   uint64_t number(std::string_view key) const { return load_be_start(key.substr(shared_)); }
-  size_t shared() const { return shared_; }  // bytes
+  size_t shared() const { return shared_; }  // the number of these bytes
   std::string key(uint64_t number) const {
     std::string key(low_.substr(0, shared_));
     for (int shift = 56; shift >= 0; shift -= 8) key.push_back(static_cast<char>(number >> shift));
@@ -51,15 +51,17 @@ bool is_end_of_prefix(std::string_view first, std::string_view end) {
          static_cast<uint8_t>(first[last]) + 1 == static_cast<uint8_t>(end[last]);
 }
 
-// The first entries of a range from some key on, as a probe has read them.
+// A probe is one search and some steps in the range. It reads the first entries from some key on, and this
+// object holds them.
 struct Probe {
   uint64_t entries = 0;
   bool ended = false;  // the range has no more entries after these
   std::string first, last;
-  txn::EntryList seen;    // the entries, as many as the cursor may remember
+  txn::EntryList seen;    // the entries, as many as txn::Cursor::remember() takes
   size_t seen_bytes = 0;  // the bytes of all entries
 
-  // The number of entries per step of the scale; 0: the first and the last entry are on the same step.
+  // The number of entries per difference of 1 between the numbers of their keys; 0: the first and the last
+  // entry have the same number, so nothing is known.
   double density(const KeyScale &scale) const {
     const uint64_t distance = scale.number(last) - scale.number(first);
     return distance == 0 ? 0 : static_cast<double>(entries - 1) / static_cast<double>(distance);
@@ -77,8 +79,8 @@ class RangeWalk {
   // Counts entries from the cursor's position on, until `found` has `entries_max` entries. The cursor stays
   // on the last counted entry.
   void count_entries(uint64_t entries_max, Probe *found);
-  // Estimates from the first entries of the range, `start`, whether the whole range has no more entries than
-  // the cursor may remember.
+  // Estimates, from the range's first entries in `start`, whether the whole range has at most as many entries
+  // as txn::Cursor::remember() takes (kRememberedEntriesMax).
   bool seems_small(const Probe &start) const;
   // Estimates the rows of the range from the density of its keys at the start and in the middle. Negative:
   // the densities allow no estimate.
@@ -152,9 +154,9 @@ double RangeWalk::interpolate_rows(const Probe &start) {
   return first_half + static_cast<double>(end - middle) * other;
 }
 
-// Whether the keys are about as dense as in the last estimate that probed two places. Then the probe at the
-// start of the range is enough. Every kTrustedDensities times it returns false, so that two places are probed
-// again.
+// Whether the keys are about as dense as in the last estimate that probed both the start and the middle of a
+// range. Then the probe at the start is enough. Each kTrustedDensities-th time it returns false all the same,
+// so that the middle is probed again.
 bool RangeWalk::is_usual_density(double density) {
   const double usual = cache_.key_density;
   return density < usual * kUsualRatio && usual < density * kUsualRatio &&
@@ -207,7 +209,7 @@ uint64_t estimate_rows(RowCursor *reader, lsm::Figures *figures, EstimateCache *
   const bool has_all = start.ended && start.seen.size() == start.entries;
   if (!entries.is_for_estimates() && (has_all || !start.seen.empty()))
     entries.get()->remember(bounds.lower, {bounds.upper, std::move(start.seen), has_all});
-  if (start.ended || start.entries < kProbeEntries)  // the second: the read fails, and will report the error
+  if (start.ended || start.entries < kProbeEntries)  // the second: the statement's read reports the error
     return std::max<uint64_t>(start.entries, 1);
   double rows = primary ? walk.interpolate_rows(start) : -1;
   if (rows < 0) rows = rows_by_size(layout, figures, cache, request);

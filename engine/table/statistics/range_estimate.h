@@ -27,9 +27,12 @@ namespace atoll::table {
 // Threads: any.
 class EstimateCache {
  public:
-  // The density of primary keys that the last estimate found at two places of a range, in rows per step of
-  // the key scale.
+  // The density of primary keys, from the last estimate that probed both the start and the middle of a range.
+  // It is the number of rows per difference of 1 between two keys whose first 8 bytes are taken as a number.
+  // So densities of ranges whose keys have other bytes in common can be compared.
   std::atomic<double> key_density{0};  // 0: unknown
+  // The number of estimates that have found about this density at the start of a range. All but every 32nd of
+  // them have not probed the middle.
   std::atomic<uint32_t> trusted_densities{0};
 
   // The number of entries of an index, by the sizes of files. `count` computes it; its result is kept for a
@@ -47,10 +50,10 @@ class EstimateCache {
 
 struct EstimateRequest {
   size_t index = 0;
-  Bounds bounds;          // lower < upper
+  Bounds bounds;          // the range to estimate; lower < upper
   double table_rows = 1;  // the number of rows of the table, as the statistics know it
-  // False in EXPLAIN, for example. Then the newest entries are counted, and the transaction takes no
-  // snapshot.
+  // Whether the statement reads the range afterwards. False in EXPLAIN, for example: then the newest entries
+  // are counted, and the transaction takes no snapshot.
   bool is_read_afterwards = true;
 };
 

@@ -55,7 +55,7 @@ class RangeEstimateTest : public StoredTableTest<TestTable, ::testing::TestWithP
   Rows rows_;
   OwnWork work_;
   WorkScope counted_{work_.get()};
-  uint64_t steps_ = 0;  // of the last estimate
+  uint64_t steps_ = 0;  // the entries that the last estimate counted
   codec::testing::Random random_{codec::testing::seed_of_this_run()};
 };
 

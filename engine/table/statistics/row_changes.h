@@ -25,7 +25,8 @@ class RowChanges {
   // Notes a new savepoint. Savepoints are numbered from 0 in the order in which they were set
   // (txn::Transaction::set_savepoint()). The new savepoint replaces all those from `number` on.
   void note_savepoint(size_t number);
-  // Forgets the changes after the savepoint and returns them. The savepoint itself is kept.
+  // Forgets the changes that were made after savepoint `number`, and returns them. The savepoint itself is
+  // kept.
   Counts roll_back_to(size_t number);
   // Forgets all changes and savepoints. Returns the changes that were not rolled back before.
   Counts roll_back();

@@ -13,8 +13,9 @@ namespace {
 // one end of the index would stand for the whole.
 constexpr size_t kPieces = 8;
 
-// Counts for the first 1, 2, ... parts of an index how often their value changes from one entry to the next.
-// The parts include those of the primary key, which follow the index's own.
+// Counts, for the first part of an index, for its first two parts and so on, how often the value of these
+// parts changes from one entry to the next. The parts include those of the primary key, which follow the
+// index's own.
 class ChangeCounter {
  public:
   explicit ChangeCounter(const IndexLayout &index) : index_(index), changes_(index.codec->part_count(), 0) {}
@@ -33,7 +34,7 @@ class ChangeCounter {
   }
   uint64_t entries() const { return entries_; }
   // Returns the average number of entries per value. `whole`: all entries of the index were added, as one
-  // piece. If not, a piece may begin and end between entries of the same value.
+  // piece. If not, a piece possibly begins and ends between entries of the same value.
   std::vector<uint64_t> records_per_key(bool whole) const {
     std::vector<uint64_t> result;
     for (const uint64_t changes : changes_) {

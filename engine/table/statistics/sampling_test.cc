@@ -32,7 +32,8 @@ TEST_F(SamplingTest, a_small_table_is_read_whole) {
   fill(1000, 20);
   ASSERT_ATOLL_OK(take(kEverything));
   EXPECT_EQ(statistics_.rows, 1000);
-  // For each index: rows per value of the index's part, then per value of that part with the primary key.
+  // For each index: the rows per value of its own part, then the rows per value of that part with the primary
+  // key.
   const std::vector<std::vector<uint64_t>> expected{{1}, {20, 1}, {1, 1}};
   EXPECT_EQ(statistics_.records_per_key, expected);
 }

@@ -91,7 +91,7 @@ class TestTable {
     return record;
   }
   Row row(const uint8_t *record) const { return {*get(id_, record), get(a_, record), get(u_, record)}; }
-  // Returns a row that has only the columns which the entries of `index` have.
+  // Returns the row in `record` with only those columns that the entries of `index` hold.
   Row entry_row(const uint8_t *record, size_t index) const {
     Row row{.id = *get(id_, record)};
     if (index == kSecondary) row.a = get(a_, record);
@@ -250,7 +250,7 @@ class Session final : public PlainSession {
   static bool is_even(const Row &row) { return row.a.has_value() && *row.a % 2 == 0; }
   bool passes(const Row &row) const { return !condition || row.id >= *condition; }
 
-  // ---- what it must see ----
+  // ---- Which rows the session must see ----
   // The test calls this when the transaction takes its snapshot. `committed`: the rows of that moment.
   void note_snapshot(const Rows &committed) {
     if (!snapshot_) snapshot_ = committed;
@@ -334,7 +334,8 @@ class Session final : public PlainSession {
     own_.clear();
     snapshot_.reset();
   }
-  // Writes a row in the way of a statement that has found the row before and has locked it.
+  // Writes a row as a statement does that has found the row before: locks it, then updates or removes it.
+  // Inserts it if `now` is empty.
   Status write_row(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     if (!now) return writer.insert(test_table_.record(*row).data(), 0);
     const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);

@@ -19,7 +19,7 @@ struct Read {
   size_t index = kPrimary;
   Seek seek;
   std::optional<Bounds> given;
-  bool is_scan = false;  // of the whole table
+  bool is_scan = false;  // true: a scan of the whole table, not a search in an index
   RowLock lock = RowLock::kNone;
   std::optional<uint32_t> condition = {};
   bool has_even_condition = false;
@@ -28,7 +28,7 @@ struct Read {
   std::string prefix = {};    // the prefix that bounds the next step; empty: none
   std::string position = {};  // the key of the row returned last; before the first row, the key of the search
   bool is_at_start = true;
-  Bounds touched = {};         // the range of keys that the read may have locked
+  Bounds touched = {};         // the keys that the read has passed, and so possibly locked
   std::vector<Row> rows = {};  // the rows returned so far
 
   void touch_all(bool forward) {
@@ -39,7 +39,7 @@ struct Read {
   }
 };
 
-// Returns the same keys as ranges of which no two touch or overlap.
+// Returns ranges that contain the same keys as `ranges`, but of which no two touch or overlap.
 inline std::vector<Bounds> merged(std::vector<Bounds> ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const Bounds &a, const Bounds &b) { return a.lower < b.lower; });
   std::vector<Bounds> merged;

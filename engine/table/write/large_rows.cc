@@ -10,8 +10,8 @@ std::string start_of_pieces(const Layout &layout) {
   return codec::row_pieces_start(layout.primary_index().start.substr(0, codec::kKeyPrefixLength));
 }
 
-// Reads the pieces of a row and joins them. `open` makes an iterator for the options' range; the iterator may
-// also return entries behind that range, which are ignored.
+// Reads the pieces of a row and joins them. `open` makes an iterator for the options' range; the iterator can
+// also return entries after that range, which are ignored.
 template <typename Open>
 Status join_pieces(std::string_view stored, std::string_view primary_key, const Open &open,
                    std::string *row) {

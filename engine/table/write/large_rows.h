@@ -38,13 +38,13 @@ class CutRow {
   CutRow(const codec::RowCodec &codec, const uint8_t *record) {
     codec.pack_in_parts(record, &head_, &variable_);
   }
-  // Whether the record is too large to be one value.
+  // Whether the record is too large to be stored as one value (more than codec::kLargeRowBytes).
   static bool is_needed(const codec::RowCodec &codec, const uint8_t *record);
 
   // Returns the reference to the pieces, which is stored under the row's key. Reads the whole row for its
   // checksum.
   codec::LargeRow reference() const;
-  // Calls write for all pieces, in the order of their keys. Errors: those of write.
+  // Calls `write` for each piece, in the order of the keys of the pieces. Errors: those of `write`.
   Status each_piece(std::string_view primary_key, const Write &write) const;
   bool operator==(const CutRow &) const = default;
 
@@ -53,8 +53,8 @@ class CutRow {
   std::vector<std::string_view> variable_;
 };
 
-// Errors: kInvalid if the columns of variable length together have 4 GiB or more, which a packed row cannot
-// hold.
+// Checks that the row can be packed. Errors: kInvalid if the columns of variable length together have 4 GiB
+// or more, which a packed row cannot hold.
 Status check_row_size(const codec::RowCodec &codec, const uint8_t *record);
 
 // Shown to the user when an ALTER cannot change the primary key in place, because the table has rows in

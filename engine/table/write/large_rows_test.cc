@@ -111,7 +111,8 @@ TEST_F(LargeRowsTest, a_duplicate_writes_no_piece) {
   EXPECT_EQ(read(1), "first");
 }
 
-// The change log of an ALTER that writes rows anew: it wants large rows whole (ChangeLog::needs_whole_rows).
+// Stands for the change log of an ALTER that writes the whole table anew: it demands that large rows are
+// stored whole (ChangeLog::needs_whole_rows).
 class WholeRowsLog final : public ChangeLog {
  public:
   Status log(txn::Transaction *, const RowImage &, const RowImage &) override { return Status::Ok(); }

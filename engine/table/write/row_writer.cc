@@ -17,8 +17,8 @@ void RowWriter::end_statement() {
 Status RowWriter::insert(const uint8_t *record, uint64_t hidden_id) {
   ATOLL_RETURN_IF_ERROR(check_row_size(layout().row(), record));
   layout().primary_key(record, hidden_id, &primary_key_);
-  // No other statement can search for a new hidden id, but a locking scan may reach the new row. It must then
-  // be able to wait for the row's lock.
+  // No other statement can search for a new hidden id, but a locking scan can reach the new row. The scan
+  // must then be able to wait for the row's lock.
   if (layout().hidden_primary())
     ATOLL_RETURN_IF_ERROR(locks_.lock(primary_key_, RowLock::kExclusive, nullptr));
   ATOLL_RETURN_IF_ERROR(check_unique(record, nullptr));
@@ -68,7 +68,7 @@ Status RowWriter::remove(const uint8_t *record, uint64_t hidden_id) {
   return log_change(record, nullptr);
 }
 
-// ---- Unique keys ---------------------------------------------------------------------------------
+// ---- Checking unique keys ------------------------------------------------------------------------
 
 // Locks and checks every unique key that the new row would take. For an update (`old_record` is not null),
 // keys that stay the same are skipped.
@@ -148,7 +148,7 @@ Status RowWriter::wait_for_ranges(const std::string &key) {
                                      [] { return Status::Ok(); });
 }
 
-// ---- Rows ----------------------------------------------------------------------------------------
+// ---- Storing and removing rows -------------------------------------------------------------------
 
 bool RowWriter::goes_in_pieces(const uint8_t *record) const {
   return CutRow::is_needed(layout().row(), record) && !(log_ != nullptr && log_->needs_whole_rows());
@@ -207,7 +207,7 @@ Status RowWriter::remove_pieces(const std::string &primary_key, uint64_t from) {
   return Status::Ok();
 }
 
-// ---- Entries -------------------------------------------------------------------------------------
+// ---- Writing and removing index entries ----------------------------------------------------------
 
 // The number of bytes of an entry's key that must be unique, a parameter of Transaction::put(). 0 if the
 // index is not unique or if the entry has a NULL, because then no writer searches for the key.
@@ -233,8 +233,8 @@ Status RowWriter::update_entries(const uint8_t *old_record, const uint8_t *new_r
     layout().secondary_entry(i, old_record, old_primary_key_, &old_entry_key_, &old_entry_value_, &has_null);
     layout().secondary_entry(i, new_record, primary_key_, &entry_key_, &entry_value_, &has_null);
     const bool same_key = old_entry_key_ == entry_key_;
-    // An unchanged entry is written all the same if the snapshot may not show it, or if
-    // remove_snapshot_entries() may have removed it.
+    // An unchanged entry is written all the same if the snapshot possibly does not show it, or if
+    // remove_snapshot_entries() has possibly removed it.
     if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
     if (same_key) {
       ATOLL_RETURN_IF_ERROR(
@@ -255,7 +255,7 @@ Status RowWriter::remove_entry(size_t index, const uint8_t *record, const std::s
 }
 
 // Removes the index entries of the version of the row that the snapshot shows. Under REPEATABLE READ this
-// version may be older than the version that is changed now, or the row may have been deleted since. After
+// version can be older than the version that is changed now, or the row can have been deleted since. After
 // the change this transaction must not find the row by the old entries any more. Sets snapshot_differs_ to
 // whether that version differs from `current_row`.
 Status RowWriter::remove_snapshot_entries(const std::string &primary_key, std::string_view current_row) {

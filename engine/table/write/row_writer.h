@@ -4,9 +4,10 @@
 // must be undone. A change of a row also removes the index entries of the version that the transaction's
 // snapshot shows. Otherwise an index scan at that snapshot would return the row twice.
 //
-// After an error of insert(), update() or remove(), except kDuplicate, a part of the row may be written. Then
-// the caller rolls back to a savepoint that it has set before. Tests: row_writer_test.cc; row_cursor_test.cc,
-// whose sessions use this class; large_rows_test.cc for pieces; tests of the server for virtual columns.
+// After an error of insert(), update() or remove(), except kDuplicate, a part of the row is possibly written.
+// Then the caller rolls back to a savepoint that it has set before. Tests: row_writer_test.cc;
+// row_cursor_test.cc, whose sessions use this class; large_rows_test.cc for pieces; tests of the server for
+// virtual columns.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +36,14 @@ class WriteView {
 class ChangeLog {
  public:
   struct RowImage {
-    const uint8_t *record = nullptr;  // nullptr: there is no such row
+    const uint8_t *record = nullptr;  // nullptr: there is no row before an insert, or after a removal
     const std::string *primary_key = nullptr;
   };
   virtual ~ChangeLog() = default;
   // Errors: those of Transaction::put().
   virtual Status log(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
-  // Whether writers must store large rows whole, and not in pieces, as long as this log is set.
+  // Whether writers must store large rows whole, and not in pieces, as long as this log is set. True when the
+  // log holds whole rows.
   virtual bool needs_whole_rows() const = 0;
 };
 
@@ -103,13 +105,13 @@ class RowWriter {
   ChangeLog *log_ = nullptr;
   size_t duplicate_index_ = 0;
 
-  // Keys, rows and entries of the row that is being written. Those with old_ belong to the row before the
-  // change.
+  // Buffers for the keys, the packed form and the index entries of the row that is being written. Those with
+  // old_ belong to the row before the change.
   std::string primary_key_, old_primary_key_;
   std::string packed_row_, old_packed_row_;
   std::string entry_key_, entry_value_, old_entry_key_, old_entry_value_;
   uint64_t old_pieces_ = 0;
-  bool snapshot_differs_ = false;  // the snapshot may show other entries than those of the old row
+  bool snapshot_differs_ = false;  // true: the snapshot possibly shows other entries than the old row's
 
   txn::AbsentRange absent_keys_;  // a range of primary keys that this statement has found to be absent
 };

@@ -25,8 +25,9 @@ class RowWriterTest : public TwoSessionsTest<> {
     if (!now) return session->writer.insert(record.data(), 0);
     return session->writer.update(table_.record(*now).data(), record.data(), 0);
   }
-  // `change` makes `writes` writes. Lets it fail before each of them in turn, rolls back and checks that no
-  // write is left. Then lets `change` succeed.
+  // `change` makes `writes` writes. Lets `change` fail before each of them in turn, by a limit on the bytes
+  // that a transaction may write. Rolls back each time, and checks that no write is left. Then lets `change`
+  // succeed.
   void expect_every_error_undone(uint64_t writes, const std::function<Status()> &change) {
     txn::Transaction &transaction = *one_->transaction();
     std::set<uint64_t> left_behind;
@@ -264,7 +265,8 @@ class TestLog final : public ChangeLog {
  public:
   explicit TestLog(const TestTable &table) : table_(table) {}
 
-  // A row and its primary key; `changes` has pairs of images, before and after each change.
+  // An image is a row and its primary key; empty: there is no row. `changes` has a pair for each change: the
+  // image before and the image after.
   using Image = std::optional<std::pair<Row, std::string>>;
   std::vector<std::pair<Image, Image>> changes;
   Status answer;

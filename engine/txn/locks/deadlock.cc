@@ -1,11 +1,13 @@
-// Deadlocks: the search for cycles of waiters. Each request that starts to wait runs it (LOCK-2).
+// Deadlocks: the search for cycles of waiters. Each request that starts to wait runs it, so that a cycle is
+// broken at once (LOCK-2).
 //
 // Why one search at the start of each wait finds every cycle: a cycle consists of waiters only, and the graph
 // mutex serialises the starts of waits. So the waiter of the cycle that starts last searches when all the
 // others are queued.
 //
-// Why it finds no false cycles: every edge that it sees was there when the search began (LOCKTAB-1 in
-// lock_table_impl.h), and an owner that waits releases no lock. A range that is granted later, or row locks
+// Why it finds no false cycles: every edge that it sees (a request waits for an owner) was there when the
+// search began, because owners start and end their waits only under the graph mutex (LOCKTAB-1 in
+// lock_table_impl.h). And an owner that waits releases no lock. A range that is granted later, or row locks
 // that are exchanged for row ranges, can make a waiter wait for one more owner. That owner is running, so it
 // closes no cycle yet; it searches when it starts to wait.
 
@@ -16,14 +18,14 @@
 
 namespace atoll::txn {
 
-// Pushes onto `stack` the waiting requests that `request` waits for. Pushes the front of the queue last, so
-// that the search expands the front first. When a request further behind is expanded later, its loop stops at
-// an expanded request. So the whole search is linear in the length of the queue.
+// Pushes onto `stack` the waiting requests that `request` waits for. Pushes the request at the front of the
+// queue last, so that the search expands it first. When a later request of the queue is expanded, its loop
+// stops at a request that is expanded already. So the whole search is linear in the length of the queue.
 void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
   MutexLock guard(mutex_of(*request));
   if (request->state != RequestState::kWaiting) return;
   // The caller holds the graph mutex, but the thread analysis does not see that when each_blocker() calls
-  // this.
+  // this lambda.
   const auto push = [&](Request *target) ATOLL_UNCHECKED_THREADS {
     if (target == nullptr || target->visited_epoch == epoch) return;
     target->visited_epoch = epoch;
@@ -42,14 +44,14 @@ void LockTable::Impl::expand(Request *request, std::vector<Request *> *stack) {
   }
   for (Request *r = request->prev; r != nullptr; r = r->prev) {
     if (!compatible(r->mode, request->mode)) push(r);
-    // All requests in front of `r` were pushed when `r` was expanded.
+    // All requests before `r` in the queue for which `request` waits were pushed when `r` was expanded.
     const bool covers = r->mode == LockMode::kExclusive || request->mode == LockMode::kShared;
     if (r->expanded_epoch == epoch && covers) return;
   }
 }
 
-// Returns the request of the cycle that waits for the owner of `start`. The chain of reached_from leads from
-// it back to `start`. Returns nullptr if there is no cycle.
+// Searches for a cycle through `start`. Returns the request of the cycle that waits for the owner of `start`;
+// the chain of reached_from leads from this request back to `start`. Returns nullptr if there is no cycle.
 Request *LockTable::Impl::find_cycle(Request *start) {
   ++epoch;
   std::vector<Request *> stack{start};
@@ -63,7 +65,7 @@ Request *LockTable::Impl::find_cycle(Request *start) {
   return nullptr;
 }
 
-// Whether `owner` is a better victim than `than`. Both owners wait, and cannot end their waits while the
+// True if `owner` is a better victim than `than`. Both owners wait, and cannot end their waits while the
 // caller holds the graph mutex. So the users of both still exist.
 bool LockTable::Impl::is_better_victim(const LockOwner::State &owner, const LockOwner::State &than) const {
   void *user = owner.user.load(), *other = than.user.load();

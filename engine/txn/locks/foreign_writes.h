@@ -1,8 +1,8 @@
 // Finds the uncommitted writes of other transactions in a range that is to be locked.
 //
 // A transaction's writes are private until it commits, so another transaction's scan does not see them.
-// Before the scan locks a range, it asks this file for such writes. Otherwise an entry would appear in the
-// locked range when its writer commits.
+// Before a scan locks a range, it calls the functions of this file to find such writes. Otherwise an entry
+// would appear in the locked range when the writer of the entry commits.
 //
 // Invariant
 //   TXN-3  From its first write to a family until that write is visible to everybody or undone, a transaction
@@ -41,19 +41,21 @@ class WriteExtents {
 // One write that lies in a range.
 struct FoundWrite {
   std::string entry;  // a key that was written, whose row the writer has locked
-  std::string bound;  // forward: no key before this one was written; backward: no key from this one on
+  std::string bound;  // forward: no key in the range before this one was written; backward: no key from this
+                      // one on was written
 };
 
-// Finds a write in [lower, upper): the first one if `forward` is true, otherwise the last one. False: there
-// is none. Of an extent, all keys from `lower` to `upper` count as written, and FoundWrite::entry is the
-// extent's first key, which may lie outside of the range.
+// Finds a write in [lower, upper): the first one if `forward` is true, otherwise the last one. Returns false
+// if there is none. Of an extent, all keys from WriteExtent::lower to WriteExtent::upper count as written,
+// and FoundWrite::entry is the extent's first key, which can lie outside of the range.
 bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 bool find_write(const WriteExtents &extents, uint32_t family_id, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 
-// Counts for each family the transactions that have written to it and are not ended (`writers`), and those
-// that have ended (`ended`). Families whose ids have the same low bits share one Place.
+// Counts for each family the transactions that have written to it and have not ended (`writers`), and those
+// that have ended (`ended`). Families whose ids are equal modulo 256 share their counts (one Place): a count
+// can be too high, which costs time but does no harm.
 class FamilyActivity {
  public:
   struct alignas(64) Place {

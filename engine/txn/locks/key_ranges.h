@@ -2,7 +2,7 @@
 // transaction has locked in one index.
 //
 // The memory is bounded. With more than ranges_max ranges, the set joins neighbouring ranges and thereby adds
-// the keys between them. So it locks too much, never too little.
+// the keys between them. So the transaction locks too many keys, never too few.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ class KeyRanges {
 
  private:
   using Map = std::map<std::string, std::string, std::less<>>;
-  void join_with_followers(Map::iterator it);
-  void halve();
+  void join_with_followers(Map::iterator it);  // joins the range with later ranges that it now touches
+  void halve();                                // joins the ranges in pairs, with the keys between them
 
   Map ranges_;  // lower -> upper; ranges that touch each other are stored as one
 };

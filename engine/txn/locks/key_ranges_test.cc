@@ -1,5 +1,6 @@
-// Goal:   a KeyRanges contains the added keys. Beyond its limit it may contain more keys, but no fewer.
-// Method: small scenes, and random ranges over few keys, compared with a set of booleans. The seed is
+// Goal:   a KeyRanges contains the added keys. Beyond its limit of ranges, it is allowed to contain more keys
+//         than were added, but no fewer.
+// Method: a few fixed ranges, and random ranges over few keys, compared with a set of booleans. The seed is
 //         printed.
 
 #include "txn/locks/key_ranges.h"

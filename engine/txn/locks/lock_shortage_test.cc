@@ -1,8 +1,8 @@
 // Goal:   a lock call that gets no memory fails and leaves nothing in the lock table, so no transaction later
 //         waits for a lock that nobody holds. Releasing locks needs no memory at all.
-// Method: this program's operator new fails on one thread, at the thread's n-th request. Each scene runs with
-//         n = 1, 2, ... until no request fails. After each run another transaction takes every lock of the
-//         scene.
+// Method: this program's operator new fails on one thread, at the thread's n-th request. A scene is a
+//         function that locks some keys. Each scene runs with n = 1, 2, ... until no request fails. After
+//         each run another transaction takes every lock of the scene.
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace atoll::txn {
 namespace {
 
 constexpr uint32_t kFamily = 1;
-constexpr int64_t kRequestsMax = 1000;
+constexpr int64_t kRequestsMax = 1000;  // more requests for memory than any scene makes
 const std::string kIndex(kIndexStartBytes, 'i');
 
 class Table {

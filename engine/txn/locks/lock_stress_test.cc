@@ -4,7 +4,7 @@
 // Method: threads request and release random locks. The test checks each grant against its own list of all
 //         holders. The timeout of waits is so long that a wait reaches it only when a wake-up or a deadlock
 //         was missed. Run under ThreadSanitizer and AddressSanitizer too. Seeds are printed; ATOLL_STRESS_MS
-//         sets the length.
+//         sets how many milliseconds each test runs.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@
 namespace atoll::txn {
 namespace {
 
-constexpr uint64_t kForeverMs = 60000;
+constexpr uint64_t kForeverMs = 60000;  // longer than any wait for a lock that is released in time
 
 std::chrono::milliseconds stress_time() {
   int milliseconds = 1500;
@@ -73,13 +73,13 @@ class Model {
 struct Settings {
   int threads = 6;
   int keys = 6;
-  uint64_t locks = 6;       // most locks that a transaction takes
-  uint64_t readers_of = 2;  // one of this many locks is exclusive
-  bool ordered = false;     // exclusive locks in ascending order: no deadlock is possible
-  bool kills = false;
-  bool short_waits = false;
-  size_t row_locks_max = 0;    // above 0: owners exchange row locks for row ranges ...
-  size_t row_ranges_max = 64;  // ... and KeyRanges joins row ranges beyond this number
+  uint64_t locks = 6;          // most locks that a transaction takes
+  uint64_t readers_of = 2;     // one of this many locks is exclusive
+  bool ordered = false;        // true: exclusive locks in ascending order, so no deadlock is possible
+  bool kills = false;          // true: a thread kills owners at random
+  bool short_waits = false;    // true: the timeout of each wait is 0 to 2 ms
+  size_t row_locks_max = 0;    // with more row locks, an owner exchanges them for row ranges; 0: never
+  size_t row_ranges_max = 64;  // with more row ranges, KeyRanges joins them
 };
 
 std::string name_of(int key) { return "index-" + std::string(1, static_cast<char>('A' + key)); }

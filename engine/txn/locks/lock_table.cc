@@ -20,7 +20,7 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr uint16_t kTakenMax = UINT16_MAX;
+constexpr uint16_t kTakenMax = UINT16_MAX;  // a Grant::taken of this value is not counted down any more
 
 uint32_t hash_of(const LockKey &key) {
   uint64_t h = std::hash<std::string_view>{}(key.key);
@@ -107,8 +107,9 @@ void count_taken(Grant *grant) {
   if (grant->taken != kTakenMax) ++grant->taken;
 }
 
-// Grants the lock if LOCK-1 allows it. Returns the owner's grant, which may be new (*is_new) or have been
-// there before, or nullptr if the owner has to wait.
+// Grants the lock if LOCK-1 allows it: if it is compatible with the locks of all other owners and, unless the
+// owner holds the lock already, with all requests in the queue. Returns the owner's grant; *is_new tells
+// whether this call has made it. Returns nullptr if the owner has to wait.
 Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_new) {
   *is_new = false;
   Grant *own = find_grant(lock, owner);
@@ -128,8 +129,8 @@ Grant *try_grant(Lock *lock, LockOwner::State *owner, LockMode mode, bool *is_ne
   return add_grant(lock, owner, mode, nullptr);
 }
 
-// Puts the request into the lock's queue. An upgrade goes in front of all requests whose owners do not hold
-// the lock yet, because none of these could be granted before the upgrade.
+// Puts the request into the lock's queue. An upgrade goes before all requests whose owners do not hold the
+// lock yet, because none of these could be granted before the upgrade.
 void enqueue(Lock *lock, Request *request) {
   request->lock = lock;
   request->grant = find_grant(lock, request->owner);
@@ -160,15 +161,15 @@ void compact_held(LockOwner::State *owner) {
   owner->immune = immune;
 }
 
-// Whether the owner has the row lock already, in the requested mode or a stronger one.
+// True if the owner has the row lock already, in the requested mode or a stronger one.
 bool holds_row(const Shard &shard, const Request &request) {
   Lock *lock = find(shard, request.key, request.hash);
   const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
   return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
 }
 
-// Wakes all waiters of the lock but `except`, so that they report their blockers again (BeforeWait): a
-// request came in front of them, or a holder upgraded its lock.
+// Wakes all waiters of the lock but `except`, so that they report their blockers again (BeforeWait). Call
+// when they have a new blocker: an upgrade was queued before them, or a holder upgraded its lock.
 void wake_queue(Lock *lock, const Request *except) {
   for (Request *r = lock->queue_head; r != nullptr; r = r->next) {
     if (r != except) wake(r->owner);
@@ -191,7 +192,7 @@ void remove_grant(Grant *grant) {
   delete grant;
 }
 
-// Removes empty places from owner->held. Call after places were emptied.
+// Removes nullptr elements from owner->held. Call after elements were set to nullptr.
 void trim_held(LockOwner::State *owner) {
   while (!owner->held.empty() && owner->held.back() == nullptr) owner->held.pop_back();
   owner->immune = std::min(owner->immune, owner->held.size());
@@ -250,8 +251,8 @@ void *LockOwner::user() const { return state_->user.load(); }
 size_t LockOwner::locks_held() const { return held_in_all(*state_); }
 
 void LockOwner::set_user(void *user) {
-  // A callback that pinned the owner before this store may see the old user, so wait for it to end. A later
-  // callback sees the new user.
+  // A callback that pinned the owner before this store possibly sees the old user, so wait for the end of the
+  // callback. A later callback sees the new user.
   state_->user.store(user);
   await_no_pins(state_.get());
 }
@@ -379,7 +380,8 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
     if (waited != nullptr) *waited = true;
     ATOLL_RETURN_IF_ERROR(wait_for(request, wait.timeout_ms - spent_ms));
     if (request->slot == nullptr) break;
-    // The row ranges that blocked the request are gone, but the lock is not granted yet: look again.
+    // The row ranges that blocked the request are gone, but the lock is not granted yet. So the loop tries to
+    // grant it again.
     request->slot = nullptr;
     request->state = RequestState::kWaiting;
   }
@@ -387,9 +389,9 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
   return Status::Ok();
 }
 
-// An earlier lock() of this key may have become part of a row range, which unlock() never takes back. Then
+// If an earlier lock() of this key has become part of a row range, unlock() never takes it back. Then
 // unlock() must not release this later row lock either: `taken` does not count the earlier lock(), and this
-// lock may have a stronger mode.
+// lock can have a stronger mode than the row range. So this function makes the row lock immune to unlock().
 void LockTable::Impl::pin_exchanged(const Request &request) {
   const RangeSlot &slot = slot_of(request.key);
   Shard &shard = shard_of(request.hash);

@@ -12,7 +12,7 @@
 //
 // Invariants
 //   LOCK-1  A lock is granted only if it is compatible with every lock that is held, and with every request
-//           that waits in front of it. An upgrade by a holder goes first.
+//           that waits before it in the queue. An upgrade by a holder goes first.
 //   LOCK-2  A cycle of waiters is broken at once. The victim is the owner that the victim preference chooses;
 //           without a preference, the owner with the fewest locks; if several have equally few, the owner
 //           whose request closed the cycle. The victim's request fails with kDeadlock.
@@ -57,8 +57,8 @@ struct LockWait {
 
 class LockTable;
 
-// One per transaction; keeps the list of locks that the transaction holds. One thread at a time may use it;
-// other threads may call LockTable::kill(), and functions that say so.
+// One per transaction; keeps the list of locks that the transaction holds. One thread at a time uses it.
+// Other threads are allowed to call LockTable::kill() and the functions that say so.
 class LockOwner {
  public:
   explicit LockOwner(uint64_t transaction_id, void *user = nullptr);
@@ -79,18 +79,19 @@ class LockOwner {
   std::unique_ptr<State> state_;
 };
 
-enum class LockKind : uint8_t { kRow, kRange, kInsert };  // kInsert: waits for owners of ranges
+// kRow: a row lock or a row range. kRange: a range lock. kInsert: an insert that waits for owners of ranges.
+enum class LockKind : uint8_t { kRow, kRange, kInsert };
 
-struct LockInfo {  // for INFORMATION_SCHEMA and SHOW ENGINE STATUS
+struct LockInfo {  // one lock or one wait, for INFORMATION_SCHEMA and SHOW ENGINE STATUS
   uint64_t transaction_id;
   uint32_t family_id;
   LockKind kind;
   std::string key;
-  std::string key_end;  // of a range or a row range: the first key that is not in it
+  std::string key_end;  // of a range or a row range: the first key that is not in it; otherwise empty
   LockMode mode;        // of a row lock
-  bool waiting;
-  uint64_t waited_ms;
-  uint64_t blocking_transaction_id;  // 0 when granted
+  bool waiting;         // true: the lock is not granted yet
+  uint64_t waited_ms;   // so far; 0 when granted
+  uint64_t blocking_transaction_id;  // one of those for which the request waits; 0 when granted
 
   const char *mode_name() const;  // "shared", "exclusive", "range", "insert"
 };
@@ -127,7 +128,8 @@ class LockTable {
 
   // Describes the user of an owner in a cycle. The owner keeps waiting during the call, so its user can be
   // read. The lock table holds internal mutexes during the call, so the callback must not call the lock
-  // table, and must not wait for a mutex that a caller of the lock table may hold. Set before the first lock.
+  // table, and must not wait for a mutex that a thread can hold while it calls the lock table. Set before the
+  // first lock.
   using DescribeUser = std::function<std::string(void *user)>;
   void set_describe_user(DescribeUser callback);
 
@@ -136,14 +138,14 @@ class LockTable {
   using VictimPreference = std::function<int(void *user, void *other_user)>;
   void set_victim_preference(VictimPreference callback);
 
-  // Takes or upgrades a lock. Sets *waited (may be nullptr) to true if the call waited: other transactions
-  // may then have changed the row since the caller last read it.
+  // Takes or upgrades a lock. Sets *waited (may be nullptr) to true if the call waited: then other
+  // transactions have possibly changed the row since the caller last read it.
   // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
   Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited);
 
   // An owner with more than `count` row locks exchanges them for row ranges, at most `ranges_max` for each
   // index and mode. Row locks for which another owner waits are not exchanged. count = 0: no owner exchanges
-  // row locks. May be called at any time.
+  // row locks. Can be called at any time.
   void set_row_locks_max(size_t count, size_t ranges_max = KeyRanges::kRangesMax);
 
   // Takes an exclusive lock on a key that was written by a transaction found prepared at open. Two such
@@ -155,9 +157,10 @@ class LockTable {
   // been exchanged for row ranges.
   bool holds(LockOwner *owner, const LockKey &key, LockMode mode) const;
 
-  // Takes back one lock() of a row (unlock_row of a row that did not match). The lock is released when every
-  // lock() of the row has been taken back. So a row stays locked if another part of the statement, or an
-  // earlier statement, has locked it too. No effect on locks taken before the last mark().
+  // Takes back one lock() of a row. The server asks for this (unlock_row) when a row did not match the
+  // condition. The lock is released when every lock() of the row has been taken back. So a row stays locked
+  // if another part of the statement, or an earlier statement, has locked it too. No effect on locks taken
+  // before the last mark().
   void unlock(LockOwner *owner, const LockKey &key);
   // Makes all locks that the owner holds now immune to unlock(). Returns how many there are.
   size_t mark(LockOwner *owner) const;
@@ -170,8 +173,8 @@ class LockTable {
   void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
                   const Narrow &narrow);
   // Waits until no other owner's range contains `key`, then calls `write` before any such range can be
-  // granted. `narrow` and `write` run under a mutex of the index: they may not call the lock table. Errors:
-  // those of lock(), and what `write` returns.
+  // granted. `narrow` and `write` run under a mutex of the index, so they must not call the lock table.
+  // Errors: those of lock(), and what `write` returns.
   Status lock_insert(LockOwner *owner, const LockKey &key, const LockWait &wait,
                      const std::function<Status()> &write);
 
@@ -180,12 +183,12 @@ class LockTable {
 
   // Makes the owner's current or next wait fail with kInterrupted. Any thread.
   void kill(LockOwner *owner);
-  void clear_kill(LockOwner *owner);
+  void clear_kill(LockOwner *owner);  // takes kill() back
 
-  std::vector<LockInfo> list() const;
-  uint64_t deadlocks() const;
-  uint64_t waits() const;
-  uint64_t wait_us() const;
+  std::vector<LockInfo> list() const;  // all locks and waits of this moment
+  uint64_t deadlocks() const;          // how many were broken since the start
+  uint64_t waits() const;              // how many requests had to wait since the start
+  uint64_t wait_us() const;            // how long all waits that have ended took together
   WaitingNow waiting_now() const;
   Deadlock last_deadlock() const;
 

@@ -1,8 +1,8 @@
 // The inside of the lock table: shared by lock_table.cc (row locks and their queues), range_lock.cc (range
 // locks), row_range.cc (row ranges), lock_wait.cc (waiting) and deadlock.cc (the graph).
 //
-// Mutexes, in the order they may be taken: graph mutex, one slot's mutex, one shard's, one owner's wake
-// mutex. Invariants
+// Mutexes, in the order in which a thread takes them: graph mutex, one slot's mutex, one shard's, one owner's
+// wake mutex. Invariants
 //   LOCKTAB-1  An owner starts and ends its wait only with the graph mutex held. A search for cycles holds it
 //              too, so that every owner whose `waiting` is set exists until the search ends.
 //   LOCKTAB-2  A Grant or a Request in a lock's lists belongs to a living owner; both lists change only under
@@ -15,8 +15,8 @@
 //              things. Either it sees, under the shard's mutex, that the slot has no row ranges. Or it holds
 //              the slot's mutex too and has looked at the row ranges. A row lock is exchanged only while its
 //              queue is empty. Therefore no row range blocks a request in a lock's queue, and the request can
-//              be granted without another look. A lock() of a row that its owner has locked already, in a
-//              mode that suffices, needs neither.
+//              be granted without looking at the row ranges again. A lock() of a row that its owner has
+//              locked already, in a mode that suffices, needs neither.
 #pragma once
 
 #include <algorithm>
@@ -44,30 +44,33 @@ struct Grant {
   LockOwner::State *owner = nullptr;  // nullptr: the embedded grant is free
   Lock *lock = nullptr;
   Grant *next = nullptr;  // further holders of a shared lock
-  uint32_t index = 0;     // place in owner->held; used by the owner's thread only
+  uint32_t index = 0;     // owner->held[index] is this grant; used by the owner's thread only
   uint16_t taken = 0;     // lock() calls not taken back by unlock(); stays at the maximum once reached
   LockMode mode = LockMode::kShared;
 };
 
+// kGranted is set by the thread that grants the lock to the waiter, kDeadlock by the thread that has chosen
+// the request as the victim of a deadlock.
 enum class RequestState : uint8_t { kWaiting, kGranted, kDeadlock };
 
 // A waiting lock() or lock_insert() call; lives on the waiter's stack.
 struct Request {
   LockOwner::State *owner = nullptr;
   LockKey key;
-  Lock *lock = nullptr;       // the lock in whose queue a lock() waits
-  RangeSlot *slot = nullptr;  // the slot in whose queue a lock_insert() waits, or a lock() for row ranges
-  bool is_insert = false;
-  Request *next = nullptr;  // towards the end of the queue
-  Request *prev = nullptr;
+  Lock *lock = nullptr;          // the lock in whose queue a lock() waits
+  RangeSlot *slot = nullptr;     // the slot in whose queue a lock_insert() waits, or a lock() for row ranges
+  bool is_insert = false;        // true: a lock_insert(); false: a lock()
+  Request *next = nullptr;       // towards the end of the queue
+  Request *prev = nullptr;       // towards the front of the queue
   Grant *grant = nullptr;        // what the request gets; while it waits for an upgrade, the shared grant
   std::unique_ptr<Grant> spare;  // allocated before the wait, so that the granting thread needs no memory
-  Clock::time_point since;
-  uint32_t hash = 0;
+  Clock::time_point since;       // when the wait began
+  uint32_t hash = 0;             // of `key`; not set for a lock_insert()
   LockMode mode = LockMode::kShared;
-  bool upgrade = false;
+  bool upgrade = false;  // true: the owner holds a shared lock and wants an exclusive one
   RequestState state = RequestState::kWaiting;  // guarded by Impl::mutex_of() of the request
-  // Marks of the search for cycles, guarded by the graph mutex.
+  // Of the search for cycles, guarded by the graph mutex: the numbers (Impl::epoch) of the last search that
+  // has reached this request and of the last one that has expanded it, and from which request it was reached.
   uint64_t visited_epoch = 0;
   uint64_t expanded_epoch = 0;
   Request *reached_from = nullptr;
@@ -75,12 +78,12 @@ struct Request {
 
 // A locked (family, key). The key's bytes follow the struct.
 struct Lock {
-  Lock *bucket_next = nullptr;
+  Lock *bucket_next = nullptr;  // the next lock in the same bucket of the shard
   uint32_t hash = 0;
   uint32_t family_id = 0;
   uint32_t key_size = 0;
-  Request *queue_head = nullptr;
-  Grant first;  // first.next: the other holders
+  Request *queue_head = nullptr;  // the front of the queue; nullptr: nobody waits
+  Grant first;                    // the first holder; first.next: the other holders
 
   char *key_bytes() { return reinterpret_cast<char *>(this + 1); }
   std::string_view key() const { return {reinterpret_cast<const char *>(this + 1), key_size}; }
@@ -90,20 +93,22 @@ struct Lock {
 // The thread analysis (base/mutex.h) cannot follow how a request leads to the mutex of its shard or slot
 // (Impl::mutex_of). So there is no ATOLL_GUARDED_BY in Shard and RangeSlot; comments say what the mutexes
 // guard.
+//
+// A Shard is a hash table with a part of the locks; the hash of the key decides which part.
 struct alignas(64) Shard {
   mutable Mutex mutex;
-  std::vector<Lock *> buckets;  // a power of two, or empty
-  size_t count = 0;
+  std::vector<Lock *> buckets;  // their number is a power of two, or 0
+  size_t count = 0;             // of locks
 };
 
-// The range locks and row ranges of one owner in one index. A hold can be empty for a moment, or after an
-// exception.
+// The range locks and row ranges of one owner in one index. A hold is empty until its first range is added.
+// It stays empty if nothing was left of that range, or after an exception.
 struct RangeHold {
   LockOwner::State *owner = nullptr;
   RangeSlot *slot = nullptr;
   uint32_t family_id = 0;
-  std::string index_start;
-  KeyRanges ranges;
+  std::string index_start;        // the bytes with which all keys of the index begin
+  KeyRanges ranges;               // range locks
   std::array<KeyRanges, 2> rows;  // row ranges, by LockMode
 
   bool has_row_ranges() const { return rows[0].size() + rows[1].size() > 0; }
@@ -111,13 +116,13 @@ struct RangeHold {
 
 // The holds of all indexes with the same hash; see Impl::slot_of().
 struct alignas(64) RangeSlot {
-  std::atomic<uint32_t> count{0};  // number of holds, including those that a thread is about to make
+  std::atomic<uint32_t> count{0};  // number of holds
   // Number of holds with row ranges. A thread raises it under the slot's mutex, before it removes the
   // exchanged row locks under the mutexes of their shards.
   std::atomic<uint32_t> row_ranges{0};
   mutable Mutex mutex;
   std::vector<std::unique_ptr<RangeHold>> holds;
-  Request *queue_head = nullptr;  // the order has no meaning
+  Request *queue_head = nullptr;  // the requests that wait for ranges of this slot, in any order
 };
 
 struct LockOwner::State {
@@ -125,31 +130,32 @@ struct LockOwner::State {
   uint64_t transaction_id = 0;
   std::atomic<void *> user{nullptr};
 
-  // The row locks, for the owner's thread only. unlock() leaves empty places, and trim_held() removes them.
+  // The row locks, for the owner's thread only. unlock() and exchange_some() set elements to nullptr;
+  // trim_held() removes these.
   std::vector<Grant *> held;
-  size_t immune = 0;  // held[0 .. immune) may not be released by unlock()
-  std::atomic<size_t> held_count{0};
-  std::atomic<size_t> exchanged{0};  // row locks that have become row ranges
+  size_t immune = 0;                  // unlock() must not release held[0 .. immune)
+  std::atomic<size_t> held_count{0};  // number of elements of `held` that are not nullptr
+  std::atomic<size_t> exchanged{0};   // row locks that have become row ranges
 
   std::vector<RangeHold *> ranges;  // for the owner's thread only
 
   Mutex wake_mutex;
   Condition wake;
-  bool woken ATOLL_GUARDED_BY(wake_mutex) = false;  // the owner must look at its request again
-  bool killed ATOLL_GUARDED_BY(wake_mutex) = false;
+  bool woken ATOLL_GUARDED_BY(wake_mutex) = false;   // true: the owner must check its request again
+  bool killed ATOLL_GUARDED_BY(wake_mutex) = false;  // true: see LockTable::kill()
 
-  std::atomic<uint32_t> pins{0};  // number of callbacks that may use `user`; see LockTable::set_before_wait
-  Request *waiting = nullptr;     // guarded by the graph mutex
+  std::atomic<uint32_t> pins{0};  // number of BeforeWait callbacks that possibly use `user` now
+  Request *waiting = nullptr;     // its queued request; nullptr: it does not wait. Guarded by the graph mutex
 };
 
 struct LockTable::Impl {
-  static constexpr size_t kShards = 256;
-  static constexpr size_t kSlots = 256;
+  static constexpr size_t kShards = 256;  // number of hash tables for row locks
+  static constexpr size_t kSlots = 256;   // number of lists of range locks and row ranges
 
   mutable std::array<Shard, kShards> shards;
   mutable std::array<RangeSlot, kSlots> slots;
   mutable Mutex graph_mutex;
-  uint64_t epoch ATOLL_GUARDED_BY(graph_mutex) = 0;
+  uint64_t epoch ATOLL_GUARDED_BY(graph_mutex) = 0;  // the number of the last search for cycles
   Deadlock last_deadlock ATOLL_GUARDED_BY(graph_mutex);
   std::multiset<Clock::time_point> waiting_since ATOLL_GUARDED_BY(graph_mutex);  // the start of each wait
   BeforeWait before_wait;
@@ -171,11 +177,12 @@ struct LockTable::Impl {
   bool grant_now(Shard *shard, const Request &request);
   Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
   void pin_exchanged(const Request &request);
-  // Takes the mutexes that LOCKTAB-5 asks for. Returns true if the lock is granted. Otherwise queues the
-  // request if `enqueue_it` is true.
+  // Looks at the row ranges and, if they allow the request, tries to grant the lock. Takes the mutexes that
+  // LOCKTAB-5 asks for. Returns true if the lock is granted. Otherwise queues the request if `enqueue_it` is
+  // true.
   bool grant_after_look(Request *request, bool enqueue_it);
-  // In range_lock.cc. Requires the slot's mutex. True: no owner blocks the request. False: the request is
-  // queued.
+  // In range_lock.cc. Requires the slot's mutex. Returns true if no owner blocks the request. Otherwise
+  // queues the request and returns false.
   bool pass_or_enqueue(Request *request);
   // In row_range.cc.
   void bound_row_locks(LockOwner::State *owner);
@@ -204,8 +211,9 @@ struct LockTable::Impl {
   Deadlock::Member describe_member(const Request &request, const Request &blocker) const;
 };
 
-// Makes room for one more element in `notes`, an owner's list of locks. Call before the lock is granted: a
-// granted lock that is not in its owner's list would never be released.
+// Makes room for one more element in `notes`, an owner's list of locks. Call before the lock is granted:
+// adding the lock to the list then needs no memory, so it cannot fail. A granted lock that is not in its
+// owner's list would never be released.
 template <typename T>
 void make_room(std::vector<T> *notes) {
   if (notes->size() == notes->capacity()) notes->reserve(std::max<size_t>(2 * notes->size(), 8));
@@ -243,7 +251,7 @@ void each_row_range_holder(const RangeSlot &slot, const Request &request, const 
 }
 
 // Calls visit(owner) for each owner that `request` has to wait for: first the holders, then the owners of
-// requests in front of it in the queue, the front last. Requires: the request's mutex.
+// requests before it in the queue, the front of the queue last. Requires: the request's mutex.
 template <typename Visit>
 void each_blocker(const Request &request, const Visit &visit) {
   if (request.is_insert) return each_range_holder(*request.slot, request.owner, request.key, visit);
@@ -282,7 +290,7 @@ void wake_waiting(const RangeSlot &slot);
 bool row_ranges_allow(const RangeSlot &slot, const Request &request);
 bool own_row_range_serves(const RangeSlot &slot, const Request &request);
 
-void wake(LockOwner::State *owner);  // the caller may hold any mutex except an owner's
-void await_no_pins(LockOwner::State *owner);
+void wake(LockOwner::State *owner);           // the caller can hold any mutex except an owner's
+void await_no_pins(LockOwner::State *owner);  // waits until no callback uses the owner
 
 }  // namespace atoll::txn

@@ -1,6 +1,6 @@
 // Goal:   locks are granted, queued, upgraded and released, and deadlocks are broken, as lock_table.h says.
-// Method: small scenes with named transactions. A waiter runs on a thread of its own; the scene goes on when
-//         list() shows the wait, so no scene depends on timing.
+// Method: short sequences of steps of three transactions, a, b and c. A waiter runs on a thread of its own;
+//         the next step begins when list() shows the wait, so no test depends on timing.
 
 #include "txn/locks/lock_table.h"
 
@@ -191,7 +191,7 @@ TEST_F(LockTableTest, WaitsOfTheMomentAreCountedAndTimed) {
 }
 
 TEST_F(LockTableTest, PreferredVictimGoesBeforeTheOneWithFewestLocks) {
-  // As in parallel replication, where the later of two transactions must give way.
+  // In parallel replication, the later of two transactions must give way. Here b is the later one.
   table.set_victim_preference([&](void *user, void *) { return user == b.user() ? -1 : 1; });
   EXPECT_EQ(now(&a, "1", kX), Code::kOk);
   EXPECT_EQ(now(&b, "2", kX), Code::kOk);
@@ -212,8 +212,8 @@ TEST_F(LockTableTest, TwoUpgradesDeadlock) {
 }
 
 TEST_F(LockTableTest, CycleOverAQueuedRequest) {
-  // c waits because b's request is in front of it; c conflicts with no holder. Then a waits for c, which
-  // closes the cycle.
+  // c waits because b's request is before it in the queue; c conflicts with no holder. Then a waits for c,
+  // which closes the cycle.
   EXPECT_EQ(now(&c, "other", kX), Code::kOk);
   EXPECT_EQ(now(&c, "more", kX), Code::kOk);
   EXPECT_EQ(now(&a, "k", kS), Code::kOk);
@@ -329,7 +329,7 @@ TEST_F(LockTableTest, BlockerThatAppearsDuringTheWaitIsReported) {
   EXPECT_EQ(now(&d, "k", kS), Code::kOk);
   auto writer = wait(&b, "k", kX);
   auto reader = wait(&c, "k", kS);   // c waits for b only
-  auto upgrade = wait(&a, "k", kX);  // a is now in front of c in the queue
+  auto upgrade = wait(&a, "k", kX);  // a is now before c in the queue, so c waits for a, too
   const auto seen = [&] {
     atoll::MutexLock guard(mutex);
     return holders_of_c;

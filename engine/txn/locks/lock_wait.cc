@@ -11,14 +11,16 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;  // so that a deadline does not overflow
+// Ten years. With a longer timeout, the computation of the deadline could overflow.
+constexpr uint64_t kTimeoutMaxMs = 10ull * 365 * 24 * 3600 * 1000;
 
 // Keeps lock owners from being destroyed while callbacks use them.
 class PinnedOwners {
  public:
   PinnedOwners() = default;
   ~PinnedOwners() {
-    for (LockOwner::State *owner : all_) owner->pins.fetch_sub(1);  // the owner may be destroyed from here on
+    // Another thread can destroy an owner as soon as the owner's count is 0.
+    for (LockOwner::State *owner : all_) owner->pins.fetch_sub(1);
   }
   PinnedOwners(const PinnedOwners &) = delete;
   PinnedOwners &operator=(const PinnedOwners &) = delete;
@@ -36,7 +38,8 @@ class PinnedOwners {
 }  // namespace
 
 void wake(LockOwner::State *owner) {
-  // Notify with the mutex held, because the owner may be destroyed right after the mutex is released.
+  // Notify with the mutex held, because another thread can destroy the owner right after the mutex is
+  // released.
   MutexLock guard(owner->wake_mutex);
   owner->woken = true;
   owner->wake.notify_one();
@@ -46,9 +49,9 @@ void await_no_pins(LockOwner::State *owner) {
   while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
-// Queues `request` and breaks the cycles that it closes. Returns true if `request` is queued: the caller
-// waits, or does not wait if `status` is an error, and then calls end_wait(). Returns false if the lock is
-// granted (an insert: if no range blocks it any more), or if the owner was killed (`status`).
+// Queues `request` and breaks the cycles that it closes. Returns true if it has queued `request`: then the
+// caller waits, unless *status is an error, and calls end_wait(). Returns false if it has not: the lock is
+// granted (for an insert: no range blocks it any more), or the owner was killed and *status is kInterrupted.
 bool LockTable::Impl::start_wait(Request *request, Status *status) {
   LockOwner::State *owner = request->owner;
   MutexLock graph(graph_mutex);
@@ -77,8 +80,8 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
   return true;
 }
 
-// Takes `request` out of its queue if it is still there. Returns how the wait ended; kWaiting: without a
-// grant.
+// Takes `request` out of its queue if it is still there. Returns how the wait ended. kWaiting: by a timeout,
+// a kill or an error, so the lock is not granted.
 RequestState LockTable::Impl::end_wait(Request *request) {
   MutexLock graph(graph_mutex);
   request->owner->waiting = nullptr;

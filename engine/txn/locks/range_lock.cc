@@ -2,9 +2,9 @@
 // release.
 //
 // A request for a range never waits. The caller's Narrow cuts the range off at the first uncommitted write of
-// another owner. The caller then waits for the row lock of that write, and asks for the remaining range. Only
-// inserts wait in this file, and requests for row locks that row ranges block (row_range.cc). So an insert
-// that meets no range in its index costs one atomic read, and a range costs one mutex.
+// another owner. The caller then waits for the row lock of that write, and asks for the remaining range. The
+// queue of a slot contains only inserts, and requests for row locks that row ranges block (row_range.cc). An
+// insert that meets no range in its index costs one atomic read, and a range costs one mutex.
 
 #include <algorithm>
 #include <chrono>
@@ -93,8 +93,8 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   narrow(lower, upper);
   if (*lower >= *upper) return;
   hold->ranges.add(*lower, *upper);
-  // Inserts that wait already may now have to wait for this owner too. Wake them, so that they report it
-  // (BeforeWait).
+  // Inserts that wait already possibly have to wait for this owner now, too. Wake them, so that they call
+  // BeforeWait for this owner.
   if (impl_->before_wait) wake_waiting(slot);
 }
 
@@ -119,7 +119,7 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
       MutexLock guard(slot.mutex);
       if (!has_blocker(request)) return write();
     }
-    // Other owners may lock ranges between the end of a wait and the next look, so there may be several
+    // Other owners can lock ranges between the end of a wait and the next check, so there can be several
     // waits. The timeout limits all of them together.
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
     if (static_cast<uint64_t>(waited.count()) >= wait.timeout_ms) {

@@ -1,6 +1,6 @@
 // Goal:   inserts wait for the ranges of other owners as lock_table.h promises (LOCK-2 to LOCK-4).
-// Method: small scenes with named owners. A waiter runs on a thread of its own; the scene goes on when list()
-//         shows the wait, so no scene depends on timing.
+// Method: short sequences of steps of three owners, a, b and c. A waiter runs on a thread of its own; the
+//         next step begins when list() shows the wait, so no test depends on timing.
 
 #include <gtest/gtest.h>
 

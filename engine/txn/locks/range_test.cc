@@ -1,8 +1,9 @@
 // Goal:   no other transaction commits an entry into a locked range (LOCK-4, TXN-3), in whatever state the
 //         writer was when the range was locked: open, rolled back to a savepoint, committing, prepared, or
 //         found prepared at start.
-// Method: scenes with two transactions. Then threads insert at random, and threads read ranges twice with
-//         locks: an entry that only the second read finds is a phantom. The seed is printed.
+// Method: short sequences of steps of two transactions. Then threads insert at random, and threads read
+//         ranges twice with locks: an entry that only the second read finds is a phantom. The seed is
+//         printed.
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // Row ranges: they replace the row locks of an owner that has very many.
 //
 // Each row lock goes into KeyRanges as a range of one key. The ranges of successive numbers touch, so
-// KeyRanges stores them as one. Beyond a limit, KeyRanges joins neighbours together with the keys between
-// them. So row locks that come in the order of the index, as in a scan or a load, become ranges with few
+// KeyRanges stores them as one. Beyond a limit, KeyRanges joins neighbouring ranges together with the keys
+// between them. Row locks that come in the order of the index, as in a scan or a load, become ranges with few
 // other keys in them. Row locks all over an index become a lock on nearly the whole index.
 //
-// Why this locks no less than before (LOCK-5): a key whose row lock was exchanged is in a row range, and
-// every request for that key looks at the row ranges (LOCKTAB-5). Why a row range may include keys that other
-// owners have locked: the owner relies on its row range only where the key has no row lock at all
-// (grant_after_look). Otherwise the owner waits for that row lock.
+// Why row ranges lock no less than the row locks before them (LOCK-5): a key whose row lock was exchanged is
+// in a row range, and every request for that key looks at the row ranges (LOCKTAB-5). Why a row range can
+// include keys that other owners have locked: the owner relies on its row range only where the key has no row
+// lock at all (grant_after_look). Otherwise the owner waits for that row lock.
 
 #include <algorithm>
 #include <iterator>
@@ -69,8 +69,8 @@ void LockTable::Impl::exchange_row_locks(LockOwner::State *owner) {
   trim_held(owner);
 }
 
-// Exchanges row locks of one index, from sorted[from] on. Returns the place in `sorted` where the next call
-// goes on.
+// Exchanges row locks of one index, from sorted[from] on. Returns the index in `sorted` from which the next
+// call goes on.
 size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted,
                                       size_t from) {
   const LockKey first{sorted[from]->lock->family_id, sorted[from]->lock->key()};
@@ -99,8 +99,8 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     remove_grant(grant);
     remove_if_unused(&shard, lock);
   }
-  // A request that waits for other row ranges may now have to wait for this owner too. Wake it, so that it
-  // calls BeforeWait for this owner.
+  // A request that waits for other row ranges possibly has to wait for this owner now, too. Wake it, so that
+  // it calls BeforeWait for this owner.
   if (before_wait) wake_waiting(slot);
   return at;
 }

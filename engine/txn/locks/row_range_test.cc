@@ -1,7 +1,7 @@
 // Goal:   an owner with very many row locks holds few entries in the lock table, and every row that it locked
 //         stays locked (LOCK-5).
-// Method: one table, a low limit; small scenes with waiters, readers and keys that other owners hold. The
-//         random scenes are in lock_stress_test.cc.
+// Method: one lock table with a low limit of row locks; short sequences of steps with waiters, readers and
+//         keys that other owners hold. Random steps are in lock_stress_test.cc.
 
 #include <gtest/gtest.h>
 
@@ -92,9 +92,10 @@ TEST_F(RowRangeTest, ARowWithWaitersKeepsItsLock) {
   EXPECT_EQ(late.get(), Code::kOk);
 }
 
-// An error of an earlier version that a random test found: a writer looked at the row ranges. Then one reader
-// exchanged its row lock, and the writer entered the queue of another reader's row lock. When that other
-// reader released its lock, the writer got the row, although the first reader's row range still locked it.
+// A random test found this error in an earlier version: a writer checked the row ranges. Then one reader
+// exchanged its row lock for a row range, and the writer entered the queue of another reader's row lock. When
+// that other reader released its lock, the writer got the row, although the first reader's row range still
+// locked the row.
 TEST_F(RowRangeTest, AWriterBehindAReaderWaitsForTheRangeOfAnotherReader) {
   table.set_row_locks_max(2);
   ASSERT_EQ(lock(&b, 1, kS), Code::kOk);

@@ -10,8 +10,8 @@ namespace atoll::txn {
 
 namespace {
 
-// How many deleted entries a search may pass. If there are more, the search gives up, and a lookup is
-// cheaper.
+// A search passes at most this many deleted entries. If there are more, it gives up, and search_absent()
+// looks the key up instead, which is cheaper.
 constexpr uint64_t kHiddenEntriesMax = 64;
 
 }  // namespace

@@ -57,12 +57,12 @@ class AbsentRange {
   static constexpr uint32_t kRowsMin = 8;
   static constexpr uint32_t kPauseMax = 4096;
 
-  std::string lower_, upper_;
-  uint64_t ended_ = 0;
-  uint32_t rows_served_ = 0;
-  uint32_t pause_ = 0;
-  uint32_t lookups_left_ = kRowsMin;
-  bool is_used_ = false;
+  std::string lower_, upper_;         // the remembered range [lower_, upper_)
+  uint64_t ended_ = 0;                // FamilyActivity::ended before the search
+  uint32_t rows_served_ = 0;          // keys that contains() has found in the range
+  uint32_t pause_ = 0;                // lookups between the last search and the next one
+  uint32_t lookups_left_ = kRowsMin;  // lookups until the next search
+  bool is_used_ = false;              // true: rows_served_ has not yet decided about the next pause
 };
 
 }  // namespace atoll::txn

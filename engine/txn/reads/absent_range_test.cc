@@ -1,7 +1,8 @@
-// Goal:   find_locked() finds the same as get() for each key, whatever other transactions commit meanwhile.
-//         When many new keys follow each other, find_locked() looks up only a few (TXN-1, TXN-3).
-// Method: counts of lookups and searches; scenes with a second transaction. Then threads insert at random
-//         under locks, and a key that two of them have inserted is an error. The seed is printed.
+// Goal:   find_locked() finds the same as get() for each key, whatever other transactions commit meanwhile
+//         (this depends on TXN-1 and TXN-3: a transaction that commits a key is counted before it releases
+//         its locks). When many new keys follow each other, find_locked() looks up only a few.
+// Method: counts of lookups and searches; steps of a second transaction in between. Then threads insert at
+//         random under locks, and a key that two of them have inserted is an error. The seed is printed.
 
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ class AbsentRangeTest : public ::testing::Test {
                                                  LockMode::kExclusive, kLong, nullptr);
     return locked.ok() ? transaction->find_locked(family, key, kEnd, range) : locked;
   }
-  // Inserts a key if no row has it. Returns whether it has inserted the key.
+  // Inserts a key if no row has it. Returns true if it has inserted the key.
   bool insert(Transaction *transaction, uint32_t number, AbsentRange *range) {
     const std::string key = key_of(number);
     const Status found = lock_and_find(transaction, key, range);

@@ -1,7 +1,7 @@
 // A cursor over the entries of one family between two bounds, with the transaction's own writes merged in.
 //
-// The bounds may change before each search, so one iterator of RocksDB can read many ranges. RocksDB compares
-// every entry with the bounds, tombstones included, so a read never passes entries behind its range.
+// The bounds can change before each search, so one iterator of RocksDB can read many ranges. RocksDB compares
+// every entry with the bounds, tombstones included, so a read never passes entries after its range.
 //
 // The cursor can remember entries that the optimizer's estimate has read. Reading a small range then costs no
 // search, and reading a larger range continues where the estimate stopped.
@@ -36,36 +36,36 @@ struct CursorBounds {
   }
 };
 
-// The entries of a range that ends before `upper`, in key order: all entries (is_whole), or only the first
-// ones.
+// Entries of a range that were read before, in key order.
 struct RememberedRange {
-  std::string upper;
+  std::string upper;  // the range ends before this key
   EntryList entries;
-  bool is_whole = false;
+  bool is_whole = false;  // true: `entries` are all entries of the range; false: only the first ones
 };
 
 class Cursor final : public rocksdb::Iterator {
  public:
-  static constexpr size_t kRememberedEntriesMax = 16;
-  static constexpr size_t kRememberedBytesMax = 16 << 10;  // of the entries of one range
-  static constexpr size_t kRememberedRangesMax = 256;
+  static constexpr size_t kRememberedEntriesMax = 16;      // most entries of one range
+  static constexpr size_t kRememberedBytesMax = 16 << 10;  // most bytes of the entries of one range
+  static constexpr size_t kRememberedRangesMax = 256;      // most ranges
 
-  // `entries` stays within `bounds`, and may point into it.
+  // `entries` shows only entries within `bounds`, to which its read options point.
   Cursor(std::unique_ptr<CursorBounds> bounds, std::unique_ptr<rocksdb::Iterator> entries,
          bool has_own_writes)
       : bounds_(std::move(bounds)), entries_(std::move(entries)), has_own_writes_(has_own_writes) {
     count_work(WorkKind::kCursorsOpened);
   }
 
-  // Makes the cursor show what is committed by now, as a new cursor with ReadAt::kLatest would. False: the
-  // caller needs a new cursor. A search must follow. Requires: no own writes.
+  // Makes the cursor show what is committed by now, as a new cursor with ReadAt::kLatest would. Returns false
+  // if that is not possible; the caller then opens a new cursor. The next call must be a search. Requires: no
+  // own writes.
   bool refresh() {
     ranges_.clear();
     leave_range();
     return !has_own_writes_ && entries_->Refresh().ok();
   }
 
-  // Whether the transaction's own writes are merged in. Such a cursor must be destroyed before the
+  // True if the transaction's own writes are merged in. Such a cursor must be destroyed before the
   // transaction rolls back to a savepoint.
   bool has_own_writes() const { return has_own_writes_; }
 
@@ -78,9 +78,9 @@ class Cursor final : public rocksdb::Iterator {
   }
 
   // From the next set_bounds() with exactly these bounds on, the cursor answers searches from `range`. If
-  // `range` holds only the first entries of the range (a start), a read that comes to the last remembered
-  // entry goes on in RocksDB. This costs no search if RocksDB's iterator still stands on that entry.
-  // Requires: `range` is whole or not empty.
+  // `range` contains only the first entries of the range (a start), a read that comes to the last remembered
+  // entry goes on in RocksDB. This costs no search if that entry is still the current one of RocksDB's
+  // iterator. Requires: `range` is whole or not empty.
   void remember(std::string lower, RememberedRange range) {
     if (is_mutant(Mutant::remembered)) return;
     if (ranges_.size() >= kRememberedRangesMax && !ranges_.contains(lower)) return;
@@ -138,15 +138,15 @@ class Cursor final : public rocksdb::Iterator {
     count_work(WorkKind::kCursorSeeks);
     move(seek);
   }
-  // Moves RocksDB's iterator, which then leaves the last entry of a remembered start.
+  // Moves RocksDB's iterator. Its current entry is then no longer the last entry of a remembered start.
   template <typename Move>
   void move(const Move &step) {
     under_ = nullptr;
     step();
   }
-  // Moves to a place in the remembered range. The place before the first entry wraps around to a number that
-  // is invalid, like the place behind the last entry. On the last entry of a start, RocksDB's iterator takes
-  // over.
+  // Makes entry number `place` of the remembered range the current one. If `place` is not the number of an
+  // entry, the cursor is not valid: one after the last entry, or one before the first entry, which wraps
+  // around to a very large number. At the last entry of a start, RocksDB's iterator takes over.
   void stand(size_t place) {
     place_ = place;
     if (range_->is_whole || place + 1 != range_->entries.size()) return;
@@ -171,9 +171,9 @@ class Cursor final : public rocksdb::Iterator {
   const bool has_own_writes_;
   std::map<std::string, RememberedRange> ranges_;  // by their lower bounds
   const RememberedRange *range_ = nullptr;         // the remembered range of the bounds; nullptr: none
-  const RememberedRange *under_ = nullptr;         // the remembered start on whose last entry `entries_`
-                                                   // stands
-  size_t place_ = 0;                               // in range_
+  const RememberedRange *under_ = nullptr;         // the remembered start whose last entry is the current one
+                                                   // of entries_; nullptr: none
+  size_t place_ = 0;                               // number of the current entry in range_
 };
 
 }  // namespace atoll::txn

@@ -1,7 +1,7 @@
 // Goal:   a cursor never shows or passes entries outside of its bounds, whatever bounds it had before, and
 //         shows a remembered range as RocksDB would show it.
-// Method: scenes that count the work. Then random bounds, own writes and moves, compared with a sorted map.
-//         The seed is printed.
+// Method: fixed steps whose searches are counted. Then random bounds, own writes and moves, compared with a
+//         sorted map. The seed is printed.
 #include "txn/reads/cursor.h"
 
 #include <gtest/gtest.h>
@@ -153,7 +153,8 @@ TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
   cursor->set_bounds("b", "f");
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 0);
-  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");  // the start saves the search only once
+  // RocksDB's iterator has moved on, so now it must search for the last remembered entry.
+  EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcde");
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 1);
 
   remember();
@@ -171,7 +172,7 @@ TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 0);
   remember();
   cursor->set_bounds("b", "f");
-  EXPECT_EQ(keys_forward(cursor.get(), "d"), "de");  // a search behind the remembered entries
+  EXPECT_EQ(keys_forward(cursor.get(), "d"), "de");  // a search for a key after the remembered entries
   remember();
   cursor->set_bounds("b", "e");
   EXPECT_EQ(keys_forward(cursor.get(), "b"), "bcd");
@@ -182,8 +183,8 @@ TEST_F(CursorTest, ARememberedStartIsShownAndTheCursorGoesOnBehindIt) {
   EXPECT_EQ(work.count(WorkKind::kCursorSeeks), 2);
 }
 
-// As at the head of a queue: the estimate has passed the tombstones there, so the read of one row need not
-// pass them again.
+// In a table used as a queue, there are many tombstones before its first row. The estimate has passed them
+// once, so the read of one row need not pass them again.
 TEST_F(CursorTest, ARememberedStartSparesTheSearchThoughTheCursorHasMoved) {
   commit({{"b", "1"}, {"c", "2"}, {"d", "3"}, {"x", "4"}});
   const auto reader = manager->begin(nullptr);

@@ -34,6 +34,7 @@ class EntryList {
   }
 
  private:
+  // Where the key and the value of an entry end in bytes_. The key begins where the previous value ends.
   struct Place {
     uint32_t key_end, value_end;
   };

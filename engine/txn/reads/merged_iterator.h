@@ -13,8 +13,8 @@ namespace atoll::txn {
 
 class MergedIterator final : public rocksdb::Iterator {
  public:
-  // `base` stays within `bounds` by itself. `bounds` must outlive this object, and may change before each
-  // search.
+  // `base` shows only entries within `bounds` by itself. `bounds` must outlive this object, and can change
+  // before each search.
   MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, const CursorBounds *bounds);
 
   bool Valid() const override { return current_ != Current::kNone; }
@@ -29,22 +29,23 @@ class MergedIterator final : public rocksdb::Iterator {
   rocksdb::Status status() const override;
 
  private:
+  // Which side has the current entry: the database, the own writes, or none (the iterator is not valid).
   enum class Current : uint8_t { kNone, kBase, kOwn };
 
-  bool own_valid() const;  // true: `own_` stands on a write within the bounds
+  bool own_valid() const;  // true: the current write of own_ is within the bounds
   std::string_view base_key() const;
   void step_base();
   void step_own();
   void settle();
-  void turn_forward();   // moves both sides behind the current key
-  void turn_backward();  // moves both sides in front of the current key
+  void turn_forward();   // moves each side to its first entry after the current key
+  void turn_backward();  // moves each side to its last entry before the current key
 
   std::unique_ptr<rocksdb::Iterator> base_;
   OwnCursor own_;
   const CursorBounds *const bounds_;
   Current current_ = Current::kNone;
-  bool equal_ = false;  // both sides stand on the current key
-  bool forward_ = true;
+  bool equal_ = false;   // true: both sides have the current key
+  bool forward_ = true;  // the direction of the last move
 };
 
 }  // namespace atoll::txn

@@ -3,8 +3,8 @@
 //
 // The time that the first keys take shows whether a batch is cold. A warm batch is not worth a thread; for a
 // cold batch, several threads wait for several files at the same time. It would be natural to ask RocksDB
-// what is in memory (kBlockCacheTier). But its MultiGet then answers OK with an empty value for a key whose
-// block is not there.
+// what is in memory (kBlockCacheTier). But RocksDB's MultiGet then answers OK with an empty value for a key
+// whose block is not in memory.
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@ namespace atoll::txn {
 
 namespace {
 
-constexpr size_t kProbeKeys = 8;
+constexpr size_t kProbeKeys = 8;  // keys that are read first, to find out whether the batch is cold
 // RocksDB waits for this many keys of a MultiGet before it starts on the next keys
 // (MultiGetContext::MAX_BATCH_SIZE).
 constexpr size_t kPieceKeys = 32;

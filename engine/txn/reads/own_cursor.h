@@ -14,12 +14,12 @@
 
 namespace atoll::txn {
 
-// After seek() and to_first(), only next() may follow. After seek_last(), seek_before() and to_last(), only
+// After seek() and to_first(), call only next(). After seek_last(), seek_before() and to_last(), call only
 // prev().
 class OwnCursor {
  public:
-  // `writes` belongs to `set`; both are nullptr if no writes are in memory. `runs` may be nullptr. The cursor
-  // leaves out runs that have no key within `bounds`.
+  // `writes` belongs to `set`; both are nullptr if no writes are in memory. `runs`: nullptr if no writes are
+  // on disk. The cursor leaves out runs that have no key within `bounds`.
   OwnCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writes, std::shared_ptr<const Runs> runs,
             const lsm::Family *family, const ScanOptions &bounds);
 
@@ -43,7 +43,8 @@ class OwnCursor {
   void prev() { step(false); }
 
  private:
-  static constexpr size_t kMemory = 0;  // source number i > 0: runs_[i - 1]
+  // The cursor merges several sources. Source 0 is the write set in memory, source i > 0 is runs_[i - 1].
+  static constexpr size_t kMemory = 0;
   static constexpr size_t kNone = SIZE_MAX;
 
   size_t sources() const { return runs_.size() + 1; }
@@ -57,10 +58,10 @@ class OwnCursor {
   template <typename Move>
   void move_all(const Move &move, bool forward);
 
-  std::optional<WriteCursor> memory_;
-  std::shared_ptr<const Runs> kept_;                       // keeps the files of runs_
+  std::optional<WriteCursor> memory_;                      // nullopt: no writes are in memory
+  std::shared_ptr<const Runs> kept_;                       // keeps the files of runs_ from being removed
   std::vector<std::unique_ptr<lsm::RunFileCursor>> runs_;  // the newest first
-  size_t current_ = kNone;
+  size_t current_ = kNone;  // the source with the current write; kNone: the cursor is not valid
 };
 
 }  // namespace atoll::txn

@@ -9,15 +9,16 @@
 
 namespace atoll::txn {
 
+// One call of run().
 struct ReadPool::Job {
   Mutex mutex;
   Condition all_done;
   const std::function<void(size_t)> *piece =
       nullptr;  // set before other threads see the job, valid while pieces are left
-  size_t next ATOLL_GUARDED_BY(mutex) = 0;
-  size_t done ATOLL_GUARDED_BY(mutex) = 0;
-  size_t count = 0;
-  Work helped ATOLL_GUARDED_BY(mutex);  // the counted work of the pieces
+  size_t next ATOLL_GUARDED_BY(mutex) = 0;  // number of the first piece that no thread has taken yet
+  size_t done ATOLL_GUARDED_BY(mutex) = 0;  // how many calls of `piece` have returned
+  size_t count = 0;                         // of all pieces
+  Work helped ATOLL_GUARDED_BY(mutex);      // the counted work of the pieces
 };
 
 ReadPool::~ReadPool() {

@@ -2,8 +2,8 @@
 // RocksDB waits for one file after the other. With several threads, several files are waited for at the same
 // time.
 //
-// THREADS: run() may be called on any thread. The first run() starts the threads. If the process could not
-// get a thread, the next run() tries again to start it.
+// THREADS: any thread can call run(). The first run() starts the pool's threads. If the process could not get
+// a thread, the next run() tries again to start it.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ class ReadPool {
 
   Mutex mutex_;
   Condition wake_;
-  std::deque<std::shared_ptr<Job>> queue_ ATOLL_GUARDED_BY(mutex_);  // one entry for each helper that is
-                                                                     // wanted
+  std::deque<std::shared_ptr<Job>> queue_ ATOLL_GUARDED_BY(mutex_);  // a job is in it once for each thread
+                                                                     // that is to help with it
   std::vector<std::thread> threads_ ATOLL_GUARDED_BY(mutex_);
   bool stopping_ ATOLL_GUARDED_BY(mutex_) = false;
 };

@@ -11,7 +11,7 @@ namespace atoll::txn {
 KeyIndex::Start::Start(std::string_view key)
     : high(load_be_start(key)), low(key.size() > 8 ? load_be_start(key.substr(8)) : 0) {}
 
-// Whether the key in `slot` is less than `key` or, if `or_equal` is true, equal to it.
+// True if the key in `slot` is less than `key` or, if `or_equal` is true, equal to it. `start` is Start(key).
 template <bool or_equal>
 bool KeyIndex::is_before(const Slot &slot, const Start &start, std::string_view key) {
   if (slot.start != start) return slot.start < start;
@@ -34,7 +34,8 @@ KeyIndex::Iterator KeyIndex::bound(std::string_view key) const {
   return settled(number, static_cast<size_t>(slot - slots.begin()));
 }
 
-// Turns the place behind the last slot of a leaf into the first slot of the next leaf.
+// Returns an iterator for this slot. One slot after the last one of a leaf means the first slot of the next
+// leaf.
 KeyIndex::Iterator KeyIndex::settled(size_t leaf, size_t slot) const {
   if (leaf < leaves_.size() && slot == leaves_[leaf].slots.size()) return {this, leaf + 1, 0};
   return {this, leaf, slot};
@@ -52,8 +53,8 @@ OwnKey *KeyIndex::find(std::string_view key) const {
 
 std::pair<size_t, size_t> KeyIndex::split(size_t leaf, size_t slot) {
   std::vector<Slot> &full = leaves_[leaf].slots;
-  // Split at the insertion if keys come in order: then they leave full leaves behind, even when other keys
-  // follow.
+  // If keys come in ascending order, splits the leaf where the new key belongs. Such keys then fill one leaf
+  // after the other, even if greater keys are in the index already.
   const bool in_order = slot == leaves_[leaf].last_slot + 1;
   const size_t kept = in_order ? std::min(slot, full.size() - 1) : full.size() / 2;
   Leaf next;

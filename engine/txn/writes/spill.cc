@@ -21,10 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kListName[] = "/list";
-constexpr size_t kBitsPerKey = 10;
-constexpr int kProbes = 6;  // bits set for each key: about kBitsPerKey * ln 2
-// A run is a few files. The limit bounds the memory for the indexes of files and the time to search all of
-// them.
+constexpr size_t kBitsPerKey = 10;  // of a KeyFilter
+constexpr int kProbes = 6;          // bits set for each key: about kBitsPerKey * ln 2
+// The most runs of a transaction. A run is a few files. The limit bounds the memory for the indexes of the
+// files and the time to search all files.
 constexpr size_t kRunsMax = 1000;
 
 Status io_error(const std::string &what, const std::string &path) {
@@ -43,7 +43,7 @@ Status sync_path(const std::string &path, int flags) {
 
 }  // namespace
 
-// ---- Filter --------------------------------------------------------------------------------------
+// ---- The Bloom filter of a file ------------------------------------------------------------------
 
 namespace {
 
@@ -76,7 +76,7 @@ bool KeyFilter::may_have(std::string_view key) const {
                   [this](uint64_t bit) { return (bits_[bit / 64] >> (bit % 64) & 1) != 0; });
 }
 
-// ---- Runs ----------------------------------------------------------------------------------------
+// ---- Runs: the files that were written together --------------------------------------------------
 
 SpilledRun::~SpilledRun() {
   std::error_code ignored;
@@ -94,7 +94,7 @@ const SpilledRun::Part *SpilledRun::part_of(const lsm::Family *family) const {
   return nullptr;
 }
 
-// ---- Spill ---------------------------------------------------------------------------------------
+// ---- Spill: writing, finding and listing ---------------------------------------------------------
 
 Spill::Spill(lsm::Rows *rows, lsm::RunFiles *run_files, std::string directory)
     : rows_(rows),
@@ -252,7 +252,7 @@ std::vector<lsm::FamilyFiles> Spill::files(lsm::Side side) const {
   return all;
 }
 
-// ---- Two-phase commit ----------------------------------------------------------------------------
+// ---- The list of files of a prepared transaction -------------------------------------------------
 
 // The list has one line for each file, "<family id> <name>", and then the line "end".
 Status Spill::save_list() const {

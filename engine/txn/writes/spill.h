@@ -1,5 +1,6 @@
-// The writes of a transaction that do not fit into memory. They are runs of sorted files, in a directory of
-// this transaction on local disk (docs/internals/huge-transactions.md).
+// The writes of a transaction that do not fit into memory. They are in sorted files, in a directory of this
+// transaction on local disk (docs/internals/huge-transactions.md). A run is the files that were written
+// together: one for each family.
 //
 // Invariants
 //   WRITE-4  For each savepoint, the writes of a run are either all older or all newer than the savepoint.
@@ -29,7 +30,7 @@ class KeyFilter {
  public:
   static uint64_t hash(std::string_view key);
   explicit KeyFilter(const std::vector<uint64_t> &hashes);
-  bool may_have(std::string_view key) const;
+  bool may_have(std::string_view key) const;  // false: the file certainly does not have `key`
 
  private:
   std::vector<uint64_t> bits_;
@@ -39,6 +40,7 @@ class KeyFilter {
 // files, unless keep_files() was called.
 class SpilledRun {
  public:
+  // The file with the run's writes to one family.
   struct Part {
     lsm::Family *family = nullptr;
     std::string path;
@@ -46,14 +48,16 @@ class SpilledRun {
     uint64_t bytes = 0;  // total length of keys and values
     std::unique_ptr<KeyFilter> filter;
     std::unique_ptr<lsm::RunFile> file;
-    std::unique_ptr<lsm::RunFileCursor> finder;
+    std::unique_ptr<lsm::RunFileCursor> finder;  // the cursor that Spill::find() uses
   };
   explicit SpilledRun(uint64_t first_sequence) : first_sequence_(first_sequence) {}
   ~SpilledRun();
   SpilledRun(const SpilledRun &) = delete;
   SpilledRun &operator=(const SpilledRun &) = delete;
 
+  // No write of the run has a lower sequence number.
   uint64_t first_sequence() const { return first_sequence_; }
+  // Returns nullptr if the run has no writes to the family.
   const Part *part_of(const lsm::Family *family) const;
   const std::vector<Part> &parts() const { return parts_; }
   std::vector<Part> *parts_to_fill() { return &parts_; }
@@ -76,7 +80,7 @@ class Spill {
   // Writes all of `set` to disk, one run for each interval between its savepoints that has writes.
   // Errors: kNoSpace, kUnavailable: nothing was added.
   Status add(const WriteSet &set);
-  // Drops the runs whose writes have this sequence number or a later one.
+  // Drops the runs whose writes have this sequence number or a greater one.
   void drop_from(uint64_t sequence);
 
   // The current runs. The list that is returned does not change later.
@@ -84,7 +88,8 @@ class Spill {
   bool has_runs(lsm::Side side) const;
   bool has_family(const lsm::Family *family) const;
 
-  // Finds the newest version of `key`; *found is false when there is none. `value` gets a copy.
+  // Finds the newest version of `key`. Sets *found to false when there is none, *removed to true when it is a
+  // removal, and otherwise *value to a copy of the value. Errors: kUnavailable, kCorruption.
   Status find(const lsm::Family *family, std::string_view key, bool *found, bool *removed,
               std::string *value) const;
 
@@ -96,10 +101,11 @@ class Spill {
 
   // Writes a list of the files, which load() reads, and makes the list and the names of the files durable.
   Status save_list() const;
-  // Reads the list, for a transaction found prepared at open. After load(), only files() and runs() may be
-  // used. Errors: kCorruption.
+  // Reads the list, for a transaction found prepared at open. After load(), the writes can only be read by
+  // files() and runs(): the list does not have what other functions need, such as the filters for find().
+  // Errors: kCorruption, kUnavailable.
   Status load();
-  // Whether the destructor leaves the directory alone (WRITE-5).
+  // True: the destructor leaves the directory as it is, because a prepared transaction names it (WRITE-5).
   void set_keep(bool keep) { keep_ = keep; }
 
   const std::string &directory() const { return directory_; }
@@ -121,8 +127,8 @@ class Spill {
   const std::string directory_;
   std::shared_ptr<const Runs> runs_;
   std::map<lsm::Family *, std::vector<std::string>> merged_;  // merged files, which replace those of the runs
-  uint64_t next_file_ = 1;
-  bool keep_ = false;
+  uint64_t next_file_ = 1;                                    // the number in the name of the next file
+  bool keep_ = false;                                         // see set_keep()
 };
 
 }  // namespace atoll::txn

@@ -13,7 +13,8 @@ namespace atoll::txn {
 
 namespace {
 
-// RocksDB begins to compact level 0 at 4 files and to slow writers down at 20.
+// If a family has more files than this, they are merged into about this many or fewer. RocksDB begins to
+// compact level 0 at 4 files and to slow writers down at 20.
 constexpr size_t kFilesMax = 8;
 constexpr uint64_t kMergedFileBytes = 256 << 20;  // least length of keys and values in a merged file
 

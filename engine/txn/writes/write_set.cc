@@ -33,7 +33,7 @@ void *Arena::do_allocate(size_t bytes, size_t alignment) {
 }
 
 std::string_view Arena::copy(std::string_view bytes) {
-  if (bytes.empty()) return "";  // a pointer that is not null
+  if (bytes.empty()) return "";  // not {}, so that the pointer is not null
   char *to = static_cast<char *>(allocate(bytes.size(), 1));
   std::memcpy(to, bytes.data(), bytes.size());
   return {to, bytes.size()};
@@ -60,7 +60,8 @@ WriteSet::FamilyWrites *WriteSet::family_writes(lsm::Family *family) {
   return families_.back().get();
 }
 
-// Whether the newest version may simply be replaced, because no savepoint and no cursor needs it.
+// True if a new write of the key can replace the newest version in place, because no savepoint and no cursor
+// needs this version.
 bool WriteSet::may_overwrite(const OwnWrite &newest) const {
   if (open_cursors_ > 0) return false;
   return savepoints_.empty() || newest.sequence >= savepoints_.back().sequence;
@@ -153,8 +154,8 @@ void WriteSet::rollback_to_savepoint(size_t number) {
     arena_.rewind(savepoint.arena);
     return;
   }
-  // The open cursor keeps the emptied entries in the index. A later rollback to one of these savepoints must
-  // not free their memory, so move the marks of the savepoints behind it.
+  // A cursor is open, so the keys that have no version any more stay in the index. A later rollback to one of
+  // these savepoints must not free the memory of these keys. So all savepoints get a mark after this memory.
   for (Savepoint &kept : savepoints_) kept.arena = arena_.mark();
 }
 
@@ -262,8 +263,8 @@ void WriteCursor::to_last() {
   step_back();
 }
 
-// Entries stay in the index while a cursor is open, so the cursor finds its own again when the index has
-// changed.
+// Keys stay in the index while a cursor is open. So when the index has changed, the cursor finds its current
+// key again by a search.
 void WriteCursor::next() {
   if (version_ == writes_->index.version())
     ++place_;

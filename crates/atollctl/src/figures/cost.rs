@@ -25,7 +25,7 @@ pub(crate) struct CostOptions {
 #[derive(Serialize)]
 pub(crate) struct CostReport {
     pub(crate) prices: Prices,
-    /// False: the prices are the example's.
+    /// True: the user gave a price list. False: the prices are those of the example.
     pub(crate) prices_given: bool,
     pub(crate) space: Summary,
     /// What it costs to store everything that is in the bucket now for a month. `history_per_month` is the
@@ -33,7 +33,7 @@ pub(crate) struct CostReport {
     pub(crate) stored_per_month: f64,
     pub(crate) history_per_month: f64,
     pub(crate) unneeded_per_month: f64,
-    /// The requests of a running server; empty when its status is not given.
+    /// The requests of a running server and their cost; empty when the user did not give the server's status.
     pub(crate) requests: Vec<RequestCost>,
 }
 

@@ -29,8 +29,8 @@ struct Shown<'a> {
     rows: Option<Vec<ChangedRows>>,
 }
 
-/// Shows which tables differ between the states `first` and `second`; if `place` is given, their rows, too.
-/// Always returns true: a difference is no problem of the database.
+/// Shows which tables differ between the states `first` and `second`. If `place` is given, also counts the
+/// rows that differ. Always returns true: a difference is no problem of the database.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

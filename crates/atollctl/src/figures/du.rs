@@ -6,7 +6,8 @@ use crate::output::{Printer, Table, now_ms, shown, size};
 use objstore::StoreError;
 use objstore::protocol::Inspector;
 
-/// Shows what takes space in the bucket. Always returns true: used space is no problem of the database.
+/// Shows what takes space in the bucket, by table, and also by index if `by_index`. Always returns true: used
+/// space is no problem of the database.
 pub(crate) async fn run(
     printer: &Printer,
     inspector: &Inspector,

@@ -28,11 +28,11 @@ pub(crate) struct Prices {
     pub(crate) downloaded_gib: f64,
 }
 
-/// Requests of one kind by a server, and what they cost.
+/// The requests of one kind that a server has sent, and what they cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct RequestCost {
     pub(crate) kind: &'static str,
-    /// How many there were since the start of the server; for `downloaded GiB`, the number of GiB.
+    /// How many requests the server has sent since its start; for `downloaded GiB`, the number of GiB.
     pub(crate) count: f64,
     pub(crate) per_month: f64,
     pub(crate) money_per_month: f64,

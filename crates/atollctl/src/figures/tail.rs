@@ -29,7 +29,7 @@ pub(crate) async fn run(
                     return Ok(true);
                 }
             }
-            // The bucket may answer again later. The next poll reports what was published meanwhile, so
+            // The bucket can answer again later. The next poll then reports what was published meanwhile, so
             // nothing is missed.
             Err(error @ StoreError::Unavailable(_)) => {
                 eprintln!("atollctl: {error}");
@@ -45,7 +45,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Prints one event. False when the output is closed.
+/// Prints one event. Returns false when the output is closed, so that no more events can be printed.
 fn tell(printer: &Printer, event: &TailEvent) -> bool {
     if printer.is_json() {
         return serde_json::to_string(event).is_ok_and(|line| printer.try_line(&line));

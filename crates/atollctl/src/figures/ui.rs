@@ -24,7 +24,7 @@ pub(crate) struct UiOptions {
     cost: CostOptions,
 }
 
-/// What the page draws.
+/// The data that the page draws. The browser gets it as JSON.
 #[derive(Serialize)]
 struct Page {
     place: String,

@@ -18,7 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// The longest head of a request, and the longest time in which it must arrive. Other requests get no answer.
+/// The longest head of a request, and the time within which the head must arrive. A request that exceeds one
+/// of these limits gets no answer.
 const REQUEST_BYTES_MAX: usize = 16 << 10;
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Data younger than this are shown again instead of read again, so that reloading the page often costs few
@@ -31,7 +32,7 @@ const HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src '
 
 type Read = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
 
-/// The data behind the page, and the last JSON that was made of them.
+/// Collects the data of the page, and keeps the last JSON that was made of them with its time.
 pub(crate) struct Site {
     read: Box<dyn Fn() -> Read + Send + Sync>,
     last: Mutex<Option<(Instant, Vec<u8>)>>,

@@ -8,21 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const AGE_HOURS: [u64; 5] = [1, 24, 7 * 24, 30 * 24, 365 * 24];
 const HOUR_MS: u64 = 3_600_000;
 
-/// Objects and bytes by use.
+/// The number of objects, and their bytes by use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Usage {
     pub(crate) objects: u64,
-    /// Needed by the newest root only.
+    /// The bytes of objects that only the newest root needs.
     pub(crate) live_bytes: u64,
-    /// Needed by the newest root, and also by snapshots, clones or the history.
+    /// The bytes of objects that the newest root needs, and also snapshots, clones or the history.
     pub(crate) shared_bytes: u64,
-    /// Needed by snapshots, clones or the history only.
+    /// The bytes of objects that only snapshots, clones or the history need.
     pub(crate) history_bytes: u64,
-    /// Needed by nothing: waiting for the collector, or uploaded for a root that is not published yet.
+    /// The bytes of objects that nothing needs: they wait for the collector, or were uploaded for a root that
+    /// is not published yet.
     pub(crate) unneeded_bytes: u64,
-    /// Objects whose names are not Atoll's.
+    /// The bytes of objects whose names are not Atoll's.
     pub(crate) foreign_bytes: u64,
-    /// The same bytes by the age of their object, for the classes of [`AGE_HOURS`].
+    /// The bytes of all these objects by the age of the object, for the classes of [`AGE_HOURS`].
     pub(crate) bytes_by_age: [u64; AGE_HOURS.len() + 1],
 }
 
@@ -49,7 +50,7 @@ impl Usage {
     }
 }
 
-/// What one table, index or kind of object takes.
+/// How much space one table, index or kind of object takes.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
     /// `database.table`. For bytes that belong to no table, or to a table of unknown name: a description in
@@ -59,7 +60,8 @@ pub(crate) struct Row {
     pub(crate) index: String,
     /// `table`, `log`, `manifest`, `root`, `other` or `foreign`.
     pub(crate) kind: &'static str,
-    /// The owner of the table files, where it is known.
+    /// The table and index whose entries the table files have. None where that is not known, and for objects
+    /// that are no table files.
     pub(crate) owner: Option<FileOwner>,
     #[serde(flatten)]
     pub(crate) usage: Usage,

@@ -28,7 +28,8 @@ fn names(folder: &str, count: usize) -> Vec<String> {
     names
 }
 
-/// Writes `count` objects and lists them whole and in parts.
+/// Writes `count` objects. Checks that one listing names them all in order, and that a listing that begins
+/// after a name gives the rest. A directory has no order, so only the second check is made there.
 pub(super) async fn order_and_pages(bucket: &Bucket, place: &str, count: usize) -> Result<Seen> {
     let folder = format!("{place}/list");
     let names = names(&folder, count);
@@ -61,7 +62,8 @@ pub(super) async fn order_and_pages(bucket: &Bucket, place: &str, count: usize) 
     Ok(ok(format!("{} objects, in the order of their names, whole and from any name on", names.len())))
 }
 
-/// The names below `folder` in the order in which the store gives them.
+/// The names below `folder` in the order in which the store gives them. (`Bucket::list` sorts them, which
+/// would hide a wrong order.)
 async fn order_given(bucket: &Bucket, folder: &str) -> Result<Vec<String>> {
     let path = bucket.path(folder)?;
     let listing = bucket.repeat("listing", folder, &bucket.stats().requests_list, 1 << 20, || async {

@@ -2,8 +2,8 @@
 //! missing property.
 //!
 //! Each property gives one [`Finding`]. All objects are written below `hint/certify/<random>/`, which the
-//! protocol ignores, and are deleted at the end, so the tests may run beside a server. Answers "slow down" of
-//! a busy provider are counted.
+//! protocol ignores, and are deleted at the end, so the tests can run while a server uses the bucket. Answers
+//! "slow down" of a busy provider are counted.
 
 mod listing;
 mod reading;
@@ -20,17 +20,18 @@ use serde::Serialize;
 
 /// How many requests are in flight at a time, in tests where their order does not matter.
 const IN_FLIGHT: usize = 16;
-/// Attempts at one request. With the waits between them, a request outlasts up to 20 s of answers "slow
-/// down".
+/// The most attempts at one request. With the waits between them, a request outlasts up to 20 s of answers
+/// "slow down".
 const ATTEMPTS_MAX: u32 = 9;
 
-/// What was found out about one property.
+/// The result of the test of one property. The test chooses it, and [`Fitness`] sums up all verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// The provider has the property.
     Ok,
-    /// A fact worth knowing; Atoll does not need the property.
+    /// The text has a fact worth knowing: the provider lacks a property that Atoll does not need, or the test
+    /// saw nothing.
     Note,
     /// The provider lacks the property. Atoll works, but with less protection of its data.
     Warning,
@@ -43,21 +44,21 @@ pub enum Verdict {
 /// The result of the test of one property.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
-    /// Its name.
+    /// The name of the property.
     pub property: &'static str,
-    /// The result.
+    /// Whether the provider has the property.
     pub verdict: Verdict,
     /// What was done and seen, for people.
     pub text: String,
 }
 
-/// Whether a bucket may be used.
+/// Whether Atoll can use a bucket. `atollctl certify` makes its exit status from this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fitness {
-    /// Yes.
+    /// Atoll can use it: no property failed, and all were examined. Warnings are possible.
     Fit,
-    /// No: some property failed.
+    /// Atoll must not use it: some property failed.
     Unfit,
     /// No property failed, but some could not be examined.
     Unknown,
@@ -66,11 +67,11 @@ pub enum Fitness {
 /// The results for one bucket.
 #[derive(Debug, Clone, Serialize)]
 pub struct Certificate {
-    /// Bucket and endpoint.
+    /// The bucket and its endpoint, as text for people.
     pub place: String,
-    /// The fitness that all properties together give.
+    /// Whether Atoll can use the bucket, from the verdicts of all properties.
     pub fitness: Fitness,
-    /// In the order in which they were examined.
+    /// One result for each property, in the order in which they were examined.
     pub findings: Vec<Finding>,
     /// How many requests were sent in all, repeated ones included.
     pub requests: u64,
@@ -79,18 +80,20 @@ pub struct Certificate {
 /// How much `certify` tests. More rounds find rarer faults.
 #[derive(Debug, Clone)]
 pub struct CertifyOptions {
-    /// How many races are run; each is for a name of its own.
+    /// The number of races. In a race, several writers create the same object at once. Each race has a name
+    /// of its own.
     pub rounds: usize,
-    /// How many writers each race has.
+    /// The number of writers in each race.
     pub writers: usize,
-    /// How many objects are written to test listings. A page of S3 has 1000.
+    /// The number of objects that are written to test listings. A page of S3 has 1000, so more objects give
+    /// several pages.
     pub objects: usize,
 }
 
 impl Default for CertifyOptions {
-    /// Measured with a faulty proxy that checks whether a name exists and writes 2 ms later. The first race
-    /// found the fault in ten of ten runs, though in two runs only two or three writers noticed. 24 races
-    /// find shorter windows, too. 1,100 objects are two pages.
+    /// The numbers come from a measurement with a faulty proxy that checks whether a name exists and writes 2
+    /// ms later. The first race found the fault in ten of ten runs, though in two runs only two or three
+    /// writers noticed. 24 races find shorter windows, too. 1,100 objects are two pages.
     fn default() -> Self {
         Self { rounds: 24, writers: 16, objects: 1100 }
     }

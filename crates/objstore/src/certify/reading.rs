@@ -8,9 +8,11 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use std::ops::Range;
 
-/// How many objects each check writes or deletes, and looks for before and after.
+/// The number of objects that each check writes, or writes and deletes, and then looks for by GET, HEAD and
+/// LIST.
 const PROBES: usize = 12;
-/// Size of the object that is read in ranges. It spans several parts of the cache (256 KiB each).
+/// The size of the object that is read in ranges. It has several parts of the cache (256 KiB each), of which
+/// the last one is short.
 const RANGED_BYTES: u64 = (1 << 20) + 77;
 
 /// Checks that GET, HEAD and LIST find an object as soon as its PUT was answered, even if a GET before the

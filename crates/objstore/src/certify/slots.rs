@@ -14,7 +14,7 @@ use tokio::sync::Barrier;
 /// its check and its write.
 const BODY_BYTES: [usize; 3] = [100, 8 << 10, 256 << 10];
 
-/// Makes bytes that no other writer has. They consist of a random nonce, which is returned, too.
+/// Makes bytes that no other writer has, by repeating a random nonce. Returns the bytes and the nonce.
 fn own_bytes(size: usize) -> Result<(Bytes, [u8; 16])> {
     let mut nonce = [0; 16];
     fill_random(&mut nonce)?;

@@ -41,8 +41,8 @@ struct Uploads<'a> {
 }
 
 impl Uploads<'_> {
-    /// Checks that the object is invisible before its upload is completed, and then has the pieces in the
-    /// right order, although they were sent in the wrong one.
+    /// Checks that the object is invisible before its upload is completed. After the completion it must have
+    /// its two pieces in the right order, although they were sent in the wrong order.
     async fn two_pieces(&self) -> Result<Seen> {
         let key = format!("{}/pieces", self.place);
         let id = self.start(&key).await?;

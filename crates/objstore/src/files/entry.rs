@@ -7,20 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How far the upload of a table file has come.
+/// How far the upload of a table file has come. The registry sets `Queued` and `Dropped`, the uploader
+/// `Running`, `Done` and `Failed`. A file whose object exists already begins with `Done`.
 #[derive(Debug)]
 pub(super) enum Upload {
     Queued,
     Running,
-    /// The object is in the bucket. `part_crcs`: the checksums of its parts; empty for files of an earlier
-    /// process.
+    /// The object is in the bucket. `part_crcs`: the checksums of its parts of 256 KiB, for the part cache;
+    /// empty when the object was there before this entry, for example from an earlier process.
     Done {
         crc32c: u32,
         part_crcs: Vec<u32>,
     },
     /// RocksDB removed the file before the upload ended.
     Dropped,
-    /// The local file vanished: nothing can be uploaded.
+    /// The local file has vanished, so it can never be uploaded.
     Failed(StoreError),
 }
 
@@ -136,7 +137,7 @@ impl Entry {
         }
     }
 
-    /// Notes that the local file, if it is still used, has been renamed to `path`.
+    /// Records that the local file, if it is still used, has been renamed to `path`.
     pub(super) fn move_to(&self, path: &Path) {
         let mut place = self.place.write();
         if matches!(&*place, Place::Local(_)) {

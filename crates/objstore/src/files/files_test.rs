@@ -8,7 +8,7 @@ use object_store::memory::InMemory;
 use std::time::{Duration, Instant};
 
 std::thread_local! {
-    /// Whether the statement of this thread was killed.
+    /// True while a test pretends that the statement of this thread was killed.
     pub(super) static IS_KILLED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -457,8 +457,8 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
                 }
             }
             8 if step % 5 == 0 => {
-                // A restart finds unpublished local files again. It also finds removed files of the root,
-                // which are removed again.
+                // The restart finds local files that no root names. It also brings back removed files that
+                // the root names, so the test removes them once more.
                 f = f.reopen(root.clone().into_iter().collect());
                 for number in root.keys().filter(|n| !live.contains_key(n)) {
                     f.files.remove_file(*number).unwrap();
@@ -466,7 +466,7 @@ fn published_files_are_always_in_the_bucket_over_random_histories() {
             }
             _ => {
                 for (number, bytes) in &live {
-                    // RocksDB finds damaged bytes by its block checksums and then reads with `refetch`.
+                    // RocksDB checks blocks and reads damaged ones again with `refetch`, as this loop does.
                     let file = f.files.open(*number).unwrap();
                     let mut out = vec![0; bytes.len()];
                     let is_right = (0..6).any(|attempt| {
@@ -488,7 +488,7 @@ fn a_second_process_in_the_same_epoch_replaces_no_file() {
     let f = Fixture::new();
     let bytes = f.add(7, 1000);
     let records = f.records();
-    // A copy of a running machine uses the same epoch and file number for another file.
+    // `other` is a copy of the running machine: same epoch and file number, but another file.
     let other = Fixture::over(f.bucket.clone(), None, tempfile::tempdir().unwrap(), runtime(), Vec::new());
     std::fs::write(other.path(7), vec![9; 1000]).unwrap();
     other.files.add_file(7, &other.path(7)).unwrap();

@@ -21,7 +21,7 @@ pub struct ReadRequest<'a> {
     pub offset: u64,
     /// Filled from its start; only at the end of the file is less than the whole buffer filled.
     pub out: &'a mut [u8],
-    /// How many bytes were read, or why none were.
+    /// The number of bytes that were read, or the error because of which none were.
     pub result: Result<usize>,
 }
 
@@ -55,8 +55,8 @@ impl FileHandle {
     /// Fills `out` with the bytes from `offset` on; returns how many, fewer than asked only at the end of the
     /// file.
     ///
-    /// `refetch`: the bytes failed a checksum of the caller; the cached parts are dropped and the bucket is
-    /// read.
+    /// `refetch`: true when the bytes of a former read failed a checksum of the caller. The cached parts of
+    /// the range are then dropped and the bucket is read.
     /// Requests: none when the bytes are local or cached. Blocks: on the network otherwise; not for use on
     /// the runtime's threads. Errors: `Unavailable`, `Corruption`, `NotFound`.
     pub fn read(&self, offset: u64, out: &mut [u8], refetch: bool) -> Result<usize> {
@@ -190,9 +190,9 @@ impl FileHandle {
         Some(open)
     }
 
-    /// The cache file that this handle has open. None also when that cache file was deleted because RocksDB
-    /// removed its table file. Only a mount of a past state still reads such a table file, and parts are no
-    /// longer stored in a deleted cache file.
+    /// The cache file that this handle has open; None when it has none. None also when that cache file was
+    /// deleted because RocksDB removed its table file. Only a mount of a past state still reads such a table
+    /// file, and parts are no longer stored in a deleted cache file.
     fn kept_cached(&self) -> Option<&(Arc<CacheFile>, Arc<File>)> {
         self.cached.get().filter(|(file, _)| !file.is_deleted())
     }

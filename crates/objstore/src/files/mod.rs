@@ -2,8 +2,8 @@
 //! be uploaded or deleted.
 //!
 //! When RocksDB has finished a file, the file is *added* and queued for upload. Once it is *uploaded*, a root
-//! may name it. Once a root that names it is *published*, its local copy may move into the part cache. When
-//! RocksDB has removed the file and a root without it is published, the collector may delete its object.
+//! can name it. Once a root that names it is *published*, its local copy can move into the part cache. When
+//! RocksDB has removed the file and a root without it is published, the collector can delete its object.
 //! [`uploader`] uploads files, [`entry`] holds one file, [`handle`] reads one, and [`snapshot`] tells a
 //! publish which files have changed.
 //!
@@ -17,7 +17,8 @@
 //!         killed, and when the store closes: files that are not uploaded stay on the local disk, and the
 //!         next start uploads them.
 //!
-//! Locks, outer to inner: `state` -> `Entry::upload`, `Entry::place`. None is held during a request.
+//! Locks: a thread that holds several takes `state` first, then `Entry::upload` or `Entry::place`. No lock is
+//! held during a request.
 
 mod entry;
 mod handle;
@@ -49,17 +50,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
 
-/// What a root says about one file.
+/// What a root records about one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileRecord {
-    /// Relative to the prefix of the database; the key of another database's object starts with a slash
-    /// (origin.rs).
+    /// The key of the file's object, relative to the prefix of the database. The key of another database's
+    /// object starts with a slash (origin.rs).
     pub key: Arc<str>,
-    /// In bytes.
+    /// The size of the file in bytes.
     pub size: u64,
-    /// The checksum of the whole file.
+    /// The CRC-32C of the whole file.
     pub crc32c: u32,
-    /// Facts that a root records for few files only.
+    /// The storage class and the encryption key of the file's object, which few files have.
     pub labels: Labels,
 }
 
@@ -72,11 +73,11 @@ pub struct Labels {
     pub key_id: Option<Arc<str>>,
 }
 
-/// What [`Files::new`] needs.
+/// The settings and the environment of a registry, for [`Files::new`].
 #[allow(missing_docs)]
 pub struct FilesConfig {
     pub bucket: Bucket,
-    /// RocksDB's directory.
+    /// RocksDB's directory, in which it creates the table files.
     pub local_dir: PathBuf,
     /// The part cache uses the folder of this directory that is named `db_uuid`.
     pub cache_dir: PathBuf,
@@ -112,14 +113,15 @@ impl FilesConfig {
     }
 }
 
-/// An object to delete, and the generation of the registry at which RocksDB removed its file.
+/// An object to delete, and the generation of the registry at which RocksDB removed its file. A root that was
+/// made from a snapshot of this generation or a later one surely does not name the object.
 #[derive(Debug)]
 struct Garbage {
     key: Arc<str>,
     generation: u64,
 }
 
-/// What happens to the local file of an entry that is discarded.
+/// What `discard` does with the local file of an entry. `Keep`: the path belongs to another entry now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Local {
     Delete,
@@ -129,7 +131,7 @@ enum Local {
 #[derive(Default)]
 struct State {
     live: BTreeMap<u64, Arc<Entry>>,
-    /// File numbers whose live entry may differ from the one in the last published snapshot.
+    /// The numbers of the files whose live entry is possibly not the one in the last published snapshot.
     changed: BTreeSet<u64>,
     /// The keys of all files that are live, staged, deferred or garbage.
     keys: KeyUses,
@@ -316,7 +318,8 @@ impl Files {
         FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone())
     }
 
-    /// Whether there are objects that wait to be deleted until a root that does not name them is published.
+    /// True when there are objects of removed files that may be deleted only after a root without them is
+    /// published.
     pub fn has_garbage(&self) -> bool {
         !self.state.lock().garbage.is_empty()
     }
@@ -346,7 +349,7 @@ impl Files {
         self.end(error);
     }
 
-    /// A number that changes with every added, removed or uploaded file.
+    /// A number that grows with every added, removed or uploaded file, and when the registry ends.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
@@ -370,7 +373,7 @@ impl Files {
         self.backlog_shrunk.notify_all();
     }
 
-    /// Changes the budget of the part cache.
+    /// Changes the budget of the part cache, in bytes; 0 switches the cache off.
     pub fn set_cache_bytes(&self, bytes: u64) {
         self.cache_bytes.store(bytes, Ordering::Relaxed);
         if let Some(cache) = self.cache.read().as_ref() {

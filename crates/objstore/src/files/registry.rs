@@ -136,7 +136,8 @@ impl Files {
         Ok(())
     }
 
-    /// Whether `size` more bytes fit into the backlog. Errors: `Fenced`, `Interrupted` at close.
+    /// Returns true when `size` more bytes fit into the backlog, or when the server shuts down and no thread
+    /// shall wait any more. Errors: `Fenced`, `Interrupted` at close.
     fn has_room(&self, state: &State, size: u64) -> Result<bool> {
         if let Some(ended) = &state.ended {
             return Err(ended.clone());

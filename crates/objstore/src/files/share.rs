@@ -24,7 +24,7 @@ pub(crate) struct SharedFile {
 #[derive(Default)]
 pub(super) struct KeyUses {
     uses: HashMap<Arc<str>, usize>,
-    /// How many keys have more than one use.
+    /// How many keys have more than one use. While it is 0, [`Self::is_shared`] looks nothing up.
     shared: usize,
 }
 
@@ -48,7 +48,7 @@ impl KeyUses {
         self.uses.contains_key(key)
     }
 
-    /// Whether more than one file has the key. Costs nothing while no key is shared.
+    /// True when more than one file or garbage entry has the key. Costs nothing while no key is shared.
     pub(super) fn is_shared(&self, key: &str) -> bool {
         self.shared > 0 && self.uses.get(key).is_some_and(|uses| *uses > 1)
     }

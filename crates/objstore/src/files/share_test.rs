@@ -67,7 +67,7 @@ fn a_note_goes_with_its_file() {
     let f = Fixture::new();
     let mut map = BTreeMap::new();
     f.add(7, 100);
-    share(&f, 7, 9).unwrap(); // Waits for the upload.
+    share(&f, 7, 9).unwrap(); // This waits until file 7 is uploaded.
     share(&f, 9, 10).unwrap();
     f.files.remove_file(9).unwrap();
     assert_eq!((has_note(&f, 9), has_note(&f, 10)), (false, true));

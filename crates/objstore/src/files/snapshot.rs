@@ -20,7 +20,7 @@ pub type FileChanges = BTreeMap<u64, Option<FileRecord>>;
 /// snapshot.
 #[derive(Debug, Clone)]
 pub struct FilesSnapshot {
-    /// Grows with every change of the file map.
+    /// The generation of the registry at the snapshot. It grows with every change of the registry.
     pub generation: u64,
     changes: BTreeMap<u64, Option<Arc<Entry>>>,
     files: usize,
@@ -148,7 +148,7 @@ impl Files {
         own.map(|garbage| garbage.key.as_ref().to_owned()).collect()
     }
 
-    /// Gives back a snapshot that was not published.
+    /// Gives back a snapshot that was not published. Its changes are also in the next snapshot.
     pub fn release(&self, snapshot: FilesSnapshot) {
         let mut state = self.state.lock();
         self.let_go(&mut state, &snapshot);

@@ -141,7 +141,7 @@ impl Files {
         let mut state = self.state.lock();
         let mut upload = entry.upload.lock();
         if matches!(&*upload, Upload::Dropped) {
-            // RocksDB removed the file during its upload. The object may have been created after its key was
+            // RocksDB removed the file during its upload. The object was possibly created after its key was
             // given to the collector, so the key is given again.
             drop(upload);
             let generation = state.generation;

@@ -4,9 +4,9 @@
 //! whether the local directory can be used; `lineage` refuses a bucket of another history, and `age` a bucket
 //! older than the directory. `alive` and `opener` refuse to take over from an owner that still runs. `claim`
 //! takes the next epoch and fences the former ones. `local_wal` repairs damaged local logs from the bucket.
-//! `restore` builds the directory from an `image` of the bucket. `publisher` creates root after root,
-//! `shipper` uploads the WAL behind the newest root, commits ask `lag` how far the bucket is behind, and `gc`
-//! deletes what no root needs. `records`, `codec` and `names` are the formats
+//! `restore` builds the directory from one root, which `image` reads. `publisher` creates root after root,
+//! `shipper` uploads the WAL, commits ask `lag` how far the bucket is behind the local disk, and `gc` deletes
+//! objects that nothing needs. `records`, `codec` and `names` are the formats
 //! (docs/internals/formats-bucket.md). [`Store`] is the interface to all of them; docs/internals/bucket.md
 //! explains the whole protocol.
 //!
@@ -16,13 +16,15 @@
 //!
 //! The invariants, which the tests quote:
 //!
-//! IMAGE-1: a root in the bucket can be restored: its table files (PUB-G1), its MANIFEST bytes and the WAL it
-//!     needs (PUB-G2) are in the bucket.
+//! IMAGE-1: a root can be restored as long as it is the newest, because it is created only after its table
+//!     files (gate PUB-G1), its MANIFEST bytes and the WAL that it needs (gates PUB-G2, PUB-G7) are in
+//!     the bucket.
 //! IMAGE-2: the content of a slot never changes. A publish happens exactly once, even if the reply to its
 //!     request is lost.
-//! IMAGE-3: once an epoch is fenced, its owner can neither publish nor acknowledge a synchronous commit.
-//! IMAGE-4: a restore finds a prefix of the history of commits. This prefix contains every covered commit
-//!     (PUB-G8).
+//! IMAGE-3: once an epoch is fenced, its owner can neither publish nor, with durability `sync`, acknowledge a
+//!     commit.
+//! IMAGE-4: a restore finds all commits up to one of them, and none that is later. All covered commits are
+//!     among them, because a commit counts as covered only when a restore would replay it (gate PUB-G8).
 //! IMAGE-5: no object that the newest root needs is deleted.
 
 mod copies;

@@ -11,12 +11,12 @@ use crate::requests::s3::credentials::{GivenKeys, Keys};
 use std::sync::Arc;
 
 impl Store {
-    /// Checks that the database can be read and written with `keys`, on a connection of its own. The open
-    /// database keeps its present keys.
+    /// Checks that the database can be read and written with `keys`. It opens a separate connection for this,
+    /// so the open database still uses its present keys.
     ///
     /// Errors: `Invalid` when the configuration gave no keys at the start, or when the bucket shows no
     /// database or another one with `keys`; `Refused` and others as the bucket answers; `Interrupted`.
-    /// Requests: a GET and those of a probe, six in all.
+    /// Requests: a GET of the database's identity, and those that write and delete a test object; six in all.
     pub fn try_keys(&self, keys: Keys) -> Result<()> {
         let shared = &self.shared;
         let connection = self.given_keys()?.connection_with(keys);
@@ -25,8 +25,8 @@ impl Store {
     }
 
     /// Signs all requests from now on with `keys`, which the caller has checked with [`Store::try_keys`].
-    /// This includes retries of requests that were refused before. No request. Errors: `Invalid` as for
-    /// `try_keys`.
+    /// This includes retries of requests that the bucket refused with the former keys. Sends no request
+    /// itself. Errors: `Invalid` as for `try_keys`.
     pub fn set_keys(&self, keys: Keys) -> Result<()> {
         self.given_keys().map(|given| given.replace(keys))
     }

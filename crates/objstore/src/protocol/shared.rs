@@ -1,9 +1,11 @@
 //! What the store, the shipper, the publisher and the collector of one open database share.
 //!
-//! Lock rule: every event of RocksDB except a plain append to a WAL locks `state`. A thread holds this lock
-//! for work in memory and to open local files, never during a request or a sync. A thread that holds it may
-//! lock `Files`, but not the other way round. `changed` belongs to `state` and is signalled whenever a
-//! waiting thread may go on.
+//! Lock rule: every event that RocksDB reports locks `state`, except an append to the newest WAL after its
+//! first bytes and, with durability `local`, a sync of that WAL. A thread holds this lock for work in memory
+//! and to open local files, never during a request or a sync. A thread that holds the lock of `state` is
+//! allowed to lock `Files`; a thread that holds a lock of `Files` must not lock `state`. `changed` is the
+//! condition variable of `state`. It is signalled whenever a thread that waits for a change of `state` can
+//! possibly go on.
 
 use super::gc::{GcTuning, HistoryQueue, Inbox};
 use crate::error::{Result, StoreError};
@@ -30,54 +32,63 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Intervals and sizes; tests shorten them.
+/// The intervals, sizes and limits by which the tasks of an open database work. A server uses the default
+/// values; tests use shorter intervals and smaller sizes.
 #[derive(Debug, Clone)]
 pub(crate) struct Tuning {
-    /// The shortest time between two chunks for which no thread waits.
+    /// While no thread waits for the log to be in the bucket, the shipper cuts a chunk after this time. With
+    /// durability `async` it waits for a part of the lag limit if that is longer, see `ships_per_lag`.
     pub(crate) ship_interval: Duration,
     /// With durability `async`, a chunk is cut this many times per lag limit: with 4 and the limit of 2 s,
     /// every 500 ms. The remaining time of the limit is for the request and one repetition.
     pub(crate) ships_per_lag: u32,
-    /// When more bytes than this wait to be shipped, they are shipped before the interval ends.
+    /// When more bytes of the log than this wait to be shipped, the shipper cuts a chunk before the interval
+    /// ends.
     pub(crate) ship_bytes: u64,
-    /// The largest chunk. A request has a second per MiB before it is repeated, so a stuck request with a
-    /// larger chunk would cost much time.
+    /// The most bytes of the log in one chunk. A request is repeated when it has not been answered within a
+    /// second per MiB. So with larger chunks, a request that is never answered would cost more time.
     pub(crate) chunk_bytes_max: u64,
-    /// The first attempt to create a slot may take half of the lag limit, but not less than this. So a
-    /// request is not repeated merely because a healthy bucket is slow.
+    /// The least timeout of the first attempt to create a slot. The timeout is half of the lag limit. With a
+    /// very small lag limit it is this time instead, so that a request is not repeated merely because a
+    /// healthy bucket is slow.
     pub(crate) slot_timeout_min: Duration,
     pub(crate) chunks_in_flight: usize,
-    /// When chunks are merged, so that a restore reads few objects.
+    /// The limits that decide when the merger replaces many chunks by one merged object, so that a restore
+    /// reads few objects.
     pub(crate) merge: MergeLimits,
-    /// At most one publish per interval unless somebody waits: 5 per second.
+    /// The publisher begins at most one publish per interval, so 5 per second by default, unless a thread
+    /// waits for a publish.
     pub(crate) publish_interval: Duration,
-    /// For this long after RocksDB has opened, nothing is published or shipped unless a thread waits. RocksDB
-    /// deletes the WALs that it has replayed in this time, so they are not shipped for nothing.
+    /// For this long after RocksDB has opened, nothing is published or shipped unless a thread waits. In this
+    /// time RocksDB deletes the WALs that it has replayed. If they were shipped before, nobody would need the
+    /// chunks.
     pub(crate) settle_after_open: Duration,
-    /// With durability `local`, a publish that would ship more bytes of the log than this waits for flushes
-    /// first.
+    /// With durability `local`, a publish that would ship more bytes of the log than this first waits for
+    /// flushes, which can make these bytes superfluous.
     pub(crate) spared_log_bytes: u64,
     /// With durability `local`, how long a publish waits for flushes that make bytes of the log superfluous.
     /// It is the time of several flushes of 64 MiB, compressed on one core.
     pub(crate) flush_patience: Duration,
-    /// The owner writes its hint once in this time, and looks for a successor with every second hint. That is
-    /// 3 requests in 130 s, at most 15 in 10 minutes, which leaves room for the requests of a flush of older
-    /// changes.
+    /// The owner writes the hint that it lives once in this time. With every second hint, it also reads
+    /// whether a successor has fenced it. That is 3 requests in 130 s, at most 15 in 10 minutes, which leaves
+    /// room for the requests of a flush of older changes.
     pub(crate) alive_interval: Duration,
-    /// How long a starting server watches an owner that shows no sign of life. It is two intervals and 10 s
-    /// for slow requests, so that one hint may get lost. A server that starts looks every 5 s, and has the
-    /// database open within 150 s.
+    /// How long a starting server watches an owner that shows no sign of life before it takes over. It is two
+    /// intervals and 10 s for slow requests, so that an owner does not seem dead when one hint gets lost. A
+    /// starting server looks every 5 s, and has the database open within 150 s.
     pub(crate) alive_patience: Duration,
-    /// When the file map is split into parts, so that a publish costs only what has changed.
+    /// The limits that decide when a file map is stored in parts, so that a publish uploads only what has
+    /// changed.
     pub(crate) map: MapLimits,
     /// A MANIFEST that would have more objects than this is uploaded again as a copy of few objects, so that
     /// a restore reads few.
     pub(crate) manifest_chunks_max: usize,
-    /// How many roots are kept besides the newest one, so that people can look at them.
+    /// How many older roots of this epoch the collector keeps besides the newest one, so that people can look
+    /// at them.
     pub(crate) roots_kept: u64,
     pub(crate) gc: GcTuning,
-    /// Whether a publish waits until the WAL is shipped (gate PUB-G2). Only a test switches this off, to show
-    /// that the gate is needed.
+    /// True: a publish waits until the WAL that its root needs is in the bucket (gates PUB-G2, PUB-G7). Only
+    /// tests set this to false, to show that these gates are needed.
     pub(crate) gate_wal: bool,
 }
 
@@ -106,48 +117,56 @@ impl Default for Tuning {
     }
 }
 
-/// What happens to the objects that former epochs left in the bucket, once this epoch has a root.
+/// Whether the collector is allowed to delete the objects that former epochs left in the bucket, once this
+/// epoch has a root. The state is set when the database is opened, and once more when RocksDB has replayed
+/// the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Former {
-    /// They stay until RocksDB is open and has replayed everything in front of the record that starts at this
-    /// sequence number. This is the last record of the bucket's WAL. 0: the bucket has no record that must be
-    /// replayed.
+    /// They stay until RocksDB is open and has replayed all records of the bucket's WAL before the last one.
+    /// The number is the sequence number at which that last record starts. 0: the bucket has no record that
+    /// must be replayed.
     NeededTo(u64),
-    /// The collector may delete them.
+    /// RocksDB has replayed the bucket's WAL to its end, so the collector is allowed to delete them.
     Superfluous,
-    /// They stay as long as this process lives, because something was wrong at open.
+    /// They stay as long as this process lives, because the local log could not be compared with the bucket's
+    /// to the end, or because RocksDB's replay ended too early.
     Kept,
 }
 
 /// What RocksDB has reported so far, and what waits to be shipped and published.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Durable length of each MANIFEST.
+    /// For each MANIFEST, by its number: how many of its first bytes are durable on local disk.
     pub(crate) manifests: BTreeMap<u64, u64>,
-    /// The MANIFEST that CURRENT names.
+    /// The number of the MANIFEST that CURRENT names. None: RocksDB has not opened the database yet.
     pub(crate) current: Option<u64>,
-    /// When CURRENT was set for the first time.
+    /// When this process set CURRENT for the first time. None: RocksDB has not opened the database yet.
     pub(crate) opened_at: Option<Instant>,
     pub(crate) wal: WalTable,
     pub(crate) former: Former,
-    /// The number of the last request to publish, and of the last one that was fulfilled.
+    /// Requests to publish are numbered. These are the number of the last request, and of the last request
+    /// that a root has fulfilled. A thread that waits for a publish compares them.
     pub(crate) publish_asked: u64,
     pub(crate) publish_done: u64,
-    /// A thread waits until the WAL is shipped up to this position.
+    /// A thread or the publisher waits until the WAL up to this position is in the bucket, so the shipper
+    /// uploads it at once.
     pub(crate) ship_wanted: u64,
-    /// Gate PUB-G2: the WAL up to here must be in the bucket before the next root, see
+    /// Gate PUB-G7: the WAL up to this position must be in the bucket before the next root is created, see
     /// [`super::store::Store::note_drop`].
     pub(crate) drop_noted: u64,
-    /// Since when there are unpublished changes that no snapshot of the publisher contains.
+    /// Since when there are changes that the publisher has not begun to publish. None: there are no such
+    /// changes.
     pub(crate) dirty_since: Option<Instant>,
-    /// Since when there are unpublished changes in the snapshot that the publisher is publishing now.
+    /// Since when the changes that the publisher is publishing now have waited for a root. None: it is
+    /// publishing no changes.
     pub(crate) publishing_since: Option<Instant>,
     pub(crate) closing: bool,
-    /// Why this process may not write any more: another owner, or a background task that died.
+    /// Why this process is not allowed to write any more: another owner, or a background task that died.
+    /// None: it is allowed to write.
     pub(crate) fenced: Option<StoreError>,
 }
 
-/// This server as the owner of the database.
+/// Who this server is as the owner of the database, and where its local directory is.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
     pub(crate) local_dir: PathBuf,
@@ -165,27 +184,32 @@ pub(crate) struct Shared {
     pub(crate) db_uuid: String,
     pub(crate) server_id: String,
     pub(crate) epoch: u64,
-    /// The nonce of the epoch's claim, for the marker.
+    /// The nonce of this epoch's claim. The marker stores it, so that the next start notices when the bucket
+    /// has another claim of this epoch.
     pub(crate) claim_nonce: Nonce,
     pub(crate) tuning: Tuning,
     pub(crate) path: CommitPath,
     pub(crate) state: Mutex<State>,
-    /// The position of the newest commits. A thread takes this lock after all others and holds it briefly.
+    /// The newest commits, which the next root records. A thread takes this lock after all others and holds
+    /// it briefly.
     pub(crate) commits: Mutex<Tracker>,
     pub(crate) changed: Condvar,
     pub(crate) wake_publisher: Notify,
     pub(crate) wake_shipper: Notify,
     pub(crate) wake_watch: Notify,
-    /// What the publisher passes to the collector.
+    /// What the publisher passes to the collector: what the newest root needs, and the keys of superfluous
+    /// objects.
     pub(crate) inbox: Inbox,
     /// How much history is kept, and which roots wait for a pin.
     pub(crate) history: HistoryQueue,
-    /// The keys of the pins of this process's mounts (mount.rs).
+    /// The keys of the pins that keep the states which this process has mounted for reading (mount.rs). The
+    /// collector deletes every other pin of a mount.
     pub(crate) mounts: Mutex<BTreeSet<String>>,
-    /// Wakes the merger: chunks have arrived, or a root names the last merged objects, so there may be more
-    /// to merge.
+    /// Wakes the task that merges chunks: chunks have arrived, or a root names the last merged object, so
+    /// possibly there is more to merge.
     pub(crate) wake_merger: Notify,
-    /// Signalled when a merged object waits for a root that names it.
+    /// Signalled when a merged object is in the bucket and waits until the publisher creates a root that
+    /// names it.
     pub(crate) merged: Notify,
     /// Signalled when the shipped position moves, for the publisher, whose gate waits for it.
     pub(crate) shipped: Notify,
@@ -194,7 +218,8 @@ pub(crate) struct Shared {
     reported: Mutex<Option<Instant>>,
 }
 
-/// Failures are logged at most once in this time. The status variable always shows the newest one.
+/// At most one failure is logged in this time. The newest failure is kept in any case, for
+/// `StoreStats::last_error`.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 impl State {
@@ -216,7 +241,7 @@ impl State {
         }
     }
 
-    /// Whether RocksDB has been open for `age`.
+    /// Whether RocksDB has been open for at least `age`.
     pub(crate) fn is_open_for(&self, age: Duration) -> bool {
         self.opened_at.is_some_and(|opened| opened.elapsed() >= age)
     }
@@ -268,13 +293,14 @@ impl Shared {
         }
     }
 
-    /// Returns the bucket with a timeout for the slots for which commits wait, so that a stuck request is
-    /// repeated while the lag limit still has room for the repetition.
+    /// Returns the bucket with a shorter timeout for the creation of slots. Commits wait for these slots. So
+    /// a request that is never answered is repeated while the lag limit still leaves time for the repetition.
     pub(crate) fn slots(&self) -> Bucket {
         self.bucket.with_slot_timeout((self.path.lag_max() / 2).max(self.tuning.slot_timeout_min))
     }
 
-    /// Locks the state, and adds the appends and syncs that threads have counted without the lock.
+    /// Locks the state, and adds to the WAL table the appends and syncs that threads have counted without the
+    /// lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock();
         let synced = self.path.synced_position();
@@ -282,7 +308,8 @@ impl Shared {
         state
     }
 
-    /// Passes the position of the WAL table to the commit path, after a change that was made under the lock.
+    /// Passes the newest WAL and the position from the WAL table to the atomics of the commit path (lag.rs).
+    /// A caller does this after each change of the table, while it holds the lock.
     pub(crate) fn sync_path(&self, state: &State) {
         match state.wal.active() {
             Some((wal, base)) => self.path.activate(wal, base),
@@ -293,7 +320,9 @@ impl Shared {
         }
     }
 
-    /// Gate PUB-G8: bytes behind `position` are replayed only over a root that is published from now on.
+    /// Notes that the WAL bytes after `position` depend on something that no root has yet: on a MANIFEST
+    /// edit, or on log that is never shipped. So a restore replays these bytes only over a root that is
+    /// published from now on (gate PUB-G8).
     pub(crate) fn note_ddl(&self, state: &mut State, position: u64) {
         let number = self.path.note_ddl();
         state.wal.ddl_noted(position, number);
@@ -301,8 +330,8 @@ impl Shared {
         self.wake_publisher.notify_one();
     }
 
-    /// Moves the covered position as far as the chunks and roots in the bucket allow, and wakes the threads
-    /// that wait for it.
+    /// Raises the covered position, up to which a restore from the bucket finds all commits, as far as the
+    /// chunks and roots in the bucket allow. Wakes the threads that wait for it.
     pub(crate) fn cover(&self, state: &mut State) {
         let covered = state.wal.cover(self.path.ddl_published());
         let position = covered.unwrap_or_else(|| self.path.covered());
@@ -311,7 +340,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Opens a WAL for shipping; None when RocksDB has deleted it.
+    /// Opens a WAL for shipping. None: RocksDB has deleted it. Errors: all others of the local disk.
     pub(crate) fn open_wal(&self, number: u64) -> std::io::Result<Option<Arc<File>>> {
         match File::open(wal_path(&self.local_dir, number)) {
             Ok(file) => Ok(Some(Arc::new(file))),
@@ -328,7 +357,8 @@ impl Shared {
         }
     }
 
-    /// Takes this process's right to write away. If this is called again, the first reason stays.
+    /// Takes this process's right to write away, for the reason `error`. If this is called again, the first
+    /// reason stays.
     pub(crate) fn set_fenced(&self, error: StoreError) {
         let mut state = self.state.lock();
         if state.fenced.is_none() {
@@ -356,7 +386,7 @@ impl Shared {
         )));
     }
 
-    /// Returns the reason as an error once this process is fenced.
+    /// Returns an error, the reason, once this process is not allowed to write any more.
     pub(crate) fn check_fence(&self) -> Result<()> {
         if !self.path.is_fenced() {
             return Ok(());
@@ -365,7 +395,7 @@ impl Shared {
         Err(reason.unwrap_or_else(|| StoreError::Fenced("a newer server owns the database".to_owned())))
     }
 
-    /// Whether the background tasks should end.
+    /// Whether the background tasks should end, because the store closes or this process is fenced.
     pub(crate) fn is_ending(&self) -> bool {
         self.path.is_fenced() || self.state.lock().closing
     }
@@ -380,7 +410,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Reports a failure that will be tried again.
+    /// Reports that `what` has failed and will be tried again. The newest failure replaces the last error in
+    /// the status; the log gets at most one failure per `REPORT_INTERVAL`.
     pub(crate) fn report(&self, what: &str, error: &StoreError) {
         let message = format!("{what}: {error}. It is tried again until it works");
         self.bucket.stats().set_last_error(&message);

@@ -3,7 +3,7 @@
 //! RocksDB's file system reports here what happens to MANIFEST and WAL, and committing threads ask here
 //! whether they must wait. Table files have an interface of their own, [`Files`].
 //!
-//! Threads: every method may be called from any thread except those of a tokio runtime.
+//! Threads: every method can be called from any thread except those of a tokio runtime.
 
 use super::gc;
 use super::gc::HistoryLimits;
@@ -30,13 +30,14 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// An open database: this process owns its epoch until it is closed or fenced.
+/// An open database. This process is its owner until it closes the database or another server fences it.
 pub struct Store {
     pub(super) shared: Arc<Shared>,
     was_restored: bool,
     executor: Mutex<Option<Executor>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// The lock file of the local directory. This process holds the lock while the file is open.
+    /// The lock file of the local directory. This process holds the lock while the file is open, so that no
+    /// other process uses the directory.
     lock: File,
 }
 
@@ -44,8 +45,9 @@ impl Store {
     /// Connects to the bucket of `config`, claims the database, and restores the local directory if it is
     /// absent.
     ///
-    /// Makes one attempt; see [`Opener`] for a start that may have to wait for another owner. Errors:
-    /// `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h says.
+    /// Makes one attempt. Use [`Opener`] for a start that possibly has to wait until another owner counts as
+    /// dead. Errors: `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h
+    /// says.
     pub fn open(config: &StoreConfig, log: LogFn) -> Result<Arc<Self>> {
         Opener::default().open(config, log)
     }
@@ -89,14 +91,16 @@ impl Store {
             let _ = tokio::time::timeout(rest, self.end(tasks)).await;
         });
         executor.shutdown_timeout(Duration::from_secs(1));
-        // Another process may own the directory from now on, even while a caller still holds this store.
+        // From now on another process can take over the directory, even while a caller still has a reference
+        // to this store.
         let _ = self.lock.unlock();
         published
     }
 
     async fn end(&self, tasks: Vec<JoinHandle<()>>) {
         let shared = &self.shared;
-        // The tasks get only 800 ms to finish their requests, because publish() has waited for them before.
+        // The tasks get only 800 ms to finish their requests, because publish() has already waited for the
+        // uploads.
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
         if tokio::time::timeout(Duration::from_millis(800), futures_util::future::join_all(tasks))
             .await
@@ -117,13 +121,13 @@ impl Store {
         self.was_restored
     }
 
-    /// The table files.
+    /// Returns the interface of the database's table files.
     pub fn files(&self) -> &Arc<Files> {
         &self.shared.files
     }
 
-    /// From now on, file `number` has the same object as file `from` (`atoll_store_share_file` in
-    /// objstore.h). Durable.
+    /// Makes table file `number` share the object of table file `from` (`atoll_store_share_file` in
+    /// objstore.h). This is durable on local disk when the function returns.
     ///
     /// Errors: as [`Files::uploaded_record`]; `Unavailable`, `NoSpace` (local disk).
     pub fn share_file(&self, from: u64, number: u64) -> Result<()> {
@@ -168,7 +172,8 @@ impl Store {
         }
     }
 
-    /// A MANIFEST edit was made on which later WAL bytes depend (gate PUB-G8).
+    /// RocksDB has made a MANIFEST edit on which later WAL bytes depend. A restore replays these bytes only
+    /// over a root that contains the edit (gate PUB-G8).
     pub fn note_ddl(&self) {
         let mut state = self.shared.lock();
         let position = state.wal.position();
@@ -178,7 +183,7 @@ impl Store {
     /// Data is about to leave the MANIFEST. The WAL bytes appended before this call have removed the last
     /// reference to it.
     ///
-    /// A root without the data waits until those bytes are in the bucket (gate PUB-G2). Otherwise a restore
+    /// A root without the data waits until those bytes are in the bucket (gate PUB-G7). Otherwise a restore
     /// would find a reference to data that is gone.
     pub fn note_drop(&self) {
         let mut state = self.shared.lock();
@@ -194,14 +199,15 @@ impl Store {
         self.shared.hold_wals();
     }
 
-    /// The server's recovery has written the end of a commit (two-phase commit). A former process may have
-    /// acknowledged this commit, so it counts as inherited, see `lag.rs`, LAG-3. No request.
+    /// The server's recovery has written the end of a commit (two-phase commit) into the log. Possibly a
+    /// former process has acknowledged this commit. So with durability `async`, no new commit is acknowledged
+    /// before the bucket covers this one (`lag.rs`, LAG-3). No request.
     pub fn note_recovered(&self) {
         self.shared.path.set_inherited();
     }
 
-    /// RocksDB reports that WAL `number` has `length` bytes now. Costs a few atomic operations; only the
-    /// first bytes of a WAL take the lock.
+    /// RocksDB reports that WAL `number` has `length` bytes now. Costs a few atomic operations. It locks the
+    /// state only for the first bytes of a WAL, and for a WAL that is not the newest.
     pub fn wal_appended(&self, number: u64, length: u64) {
         if !self.shared.path.appended(number, length) {
             let mut state = self.shared.lock();
@@ -211,9 +217,9 @@ impl Store {
     }
 
     /// RocksDB reports that the first `length` bytes of WAL `number` are durable. With durability `local`
-    /// this costs a few atomic operations, because no commit waits for the shipper, and the shipper takes the
-    /// lock when it looks for bytes. Otherwise this takes the lock, and wakes the shipper when many bytes
-    /// wait.
+    /// this costs a few atomic operations: no commit waits for the shipper, and the shipper reads the atomics
+    /// when it looks for bytes. Otherwise this locks the state, and wakes the shipper when many bytes wait to
+    /// be shipped.
     pub fn wal_synced(&self, number: u64, length: u64) {
         let path = &self.shared.path;
         if path.durability() == Durability::Local && path.synced(number, length) {
@@ -312,27 +318,29 @@ impl Store {
         })
     }
 
-    /// Returns `Err(Fenced)` with the name of the new owner once that owner has closed this epoch. One atomic
-    /// load.
+    /// Returns an error once this process is not allowed to write any more: `Fenced` with the name of the new
+    /// owner when that owner has closed this epoch, or the error that stopped the writing, for example of a
+    /// background task that died. As long as writing is allowed, this costs one atomic load.
     pub fn may_write(&self) -> Result<()> {
         self.shared.check_fence()
     }
 
-    /// Changes durability and the limits of the lag.
+    /// Changes the durability, and how far the bucket may be behind with durability `async`.
     pub fn set_durability(&self, durability: Durability, lag_max: Duration, lag_bytes_max: u64) {
         self.shared.path.set_durability(durability, lag_max, lag_bytes_max);
         self.shared.wake_all();
     }
 
-    /// Changes how much history is kept. With a shorter history, objects are deleted from the next batch on.
+    /// Changes how much history is kept. If the history becomes shorter, the collector drops the pins that
+    /// are too old, and later deletes the objects that only they kept.
     pub fn set_history(&self, limits: HistoryLimits) {
         self.shared.history.set_limits(limits);
         self.shared.hold_wals();
         self.shared.inbox.wake.notify_one();
     }
 
-    /// Asks the shipper to upload the WAL up to `position`, and the publisher to publish the edit `ddl`,
-    /// without a wait for their intervals.
+    /// Asks the shipper to upload the WAL up to `position`, and the publisher to publish a root with the
+    /// MANIFEST edit number `ddl`. Both begin without waiting for their intervals.
     fn want(&self, position: u64, ddl: u64) {
         let shared = &self.shared;
         let mut state = shared.lock();
@@ -359,7 +367,8 @@ impl Store {
             if state.closing {
                 return Err(StoreError::Interrupted("the store is being closed".to_owned()));
             }
-            // The age of a lag grows without any event, so the condition is checked every 50 ms at least.
+            // The age of the lag grows without any event that would wake this thread, so the condition is
+            // checked every 50 ms at least.
             let rest = deadline.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 return Err(self.late(timeout, what));
@@ -414,12 +423,14 @@ fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
     Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed }
 }
 
-/// The time after which a hint that could not be written is written again. It doubles with each failure up to
-/// the interval. A server that waits must see a hint before it believes that this owner is dead.
+/// The time after which the owner tries again to write the hint that it lives, when a request has failed. It
+/// doubles with each failure, up to the interval of the hints. It is short because a server that waits to
+/// take over must see a hint before it believes that this owner is dead.
 const HINT_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// An owner looks for a successor with every second hint. Only an idle owner needs this look: one that
-/// publishes or ships finds the fence in the slot that it tries to create.
+/// With every second hint, an owner reads its next root slot, to see whether a successor has put a fence
+/// there. Only an idle owner needs this GET: one that publishes or ships finds the fence in the slot that it
+/// tries to create.
 const HINTS_PER_LOOK: u64 = 2;
 
 /// Writes the hints that this owner is alive, and notices a fence even when nothing is written.
@@ -430,7 +441,8 @@ async fn watch(shared: Arc<Shared>) {
     let (mut counter, mut delay) = (0, interval);
     let mut next = Instant::now() + interval;
     while !shared.is_ending() {
-        // The task is also woken early for reasons other than the close of the store.
+        // The task is also woken early for other reasons than the close of the store. Then it writes no hint
+        // yet.
         if tokio::time::timeout_at(next, shared.wake_watch.notified()).await.is_ok() {
             continue;
         }
@@ -452,8 +464,9 @@ async fn watch(shared: Arc<Shared>) {
     }
 }
 
-/// Reads the slot behind the newest root of this epoch. It is empty, holds a root that this server is
-/// publishing, or holds a fence.
+/// Reads the slot that follows the newest root of this epoch. It is empty, holds a root that this server is
+/// publishing, or holds a fence. A fence takes this server's right to write away. An error of the request has
+/// no effect, because the slot is read again later.
 async fn notice_fence(shared: &Shared) {
     let id = RootId { epoch: shared.epoch, slot: shared.published_slot() + 1 };
     if let Ok(RootSlot::Fence(fence)) = read_root_slot(&shared.bucket, id).await {

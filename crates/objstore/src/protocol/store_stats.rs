@@ -87,8 +87,8 @@ impl Store {
             },
             history_cuts: read(&counters.history_cuts),
             database_uuid: shared.db_uuid.clone(),
-            // When this server may not write, `last_error` says why, instead of the newest error of a
-            // request.
+            // When this server is not allowed to write any more, `last_error` says why, and not what the
+            // newest failed request was.
             last_error: fenced.map_or_else(|| counters.last_error(), |reason| reason.to_string()),
         }
     }

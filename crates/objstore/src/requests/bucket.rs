@@ -55,12 +55,12 @@ pub struct ObjectInfo {
     pub last_modified: SystemTime,
 }
 
-/// The parts of a [`Bucket`]. Tests replace the store by one that fails.
+/// What a [`Bucket`] is made of. Tests replace the store by one that fails.
 #[allow(missing_docs)]
 #[derive(Clone)]
 pub struct Parts {
     pub store: Arc<dyn ObjectStore>,
-    /// For large objects; None = every object is one PUT.
+    /// Uploads large objects in pieces; None = every object is one PUT.
     pub multipart: Option<Arc<dyn MultipartStore>>,
     /// Sends the requests that `store` and `multipart` do not offer. None for a store that is not S3.
     pub(crate) direct: Option<Arc<Direct>>,
@@ -69,7 +69,7 @@ pub struct Parts {
     /// The access keys in the configuration; None when the keys come from elsewhere or the store needs none.
     pub(crate) keys: Option<Arc<GivenKeys>>,
     pub prefix: String,
-    /// The root directory of a `file://` bucket.
+    /// The root directory of a `file://` bucket; None for every other bucket.
     pub directory: Option<PathBuf>,
     /// For messages: "bucket b at http://...".
     pub place: String,
@@ -103,6 +103,7 @@ pub struct Bucket {
     pub(crate) policy: RetryPolicy,
     /// The time limit of the first attempt to create a slot; None: that of all other requests.
     pub(crate) slot_timeout: Option<Duration>,
+    /// Uploads in pieces that failed. The collector aborts them later.
     pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
 }
 
@@ -112,7 +113,7 @@ impl std::fmt::Debug for Bucket {
     }
 }
 
-/// The result of one attempt. Whether a failure is final is decided later.
+/// The result of one attempt at a request. Its caller decides whether another attempt follows a failure.
 pub(crate) type Attempt<T> = std::result::Result<T, Failure>;
 
 impl Bucket {
@@ -128,14 +129,15 @@ impl Bucket {
         Self::new(Parts { multipart: Some(Arc::clone(&store) as _), ..Parts::in_process(store, "memory") })
     }
 
-    /// The same bucket with other bounds for its requests.
+    /// Returns a handle of the same bucket whose requests have the bounds of `policy`.
     pub fn with_policy(&self, policy: RetryPolicy) -> Self {
         Self { policy, ..self.clone() }
     }
 
-    /// The same bucket, for creating slots that commits wait for. The first attempt may take `timeout` and a
-    /// second per MiB. Each further attempt may take twice as long, up to the bound of all requests. So a
-    /// request that is never answered costs little time, and a slow network still gets enough time.
+    /// The same bucket, for creating slots that commits wait for. The time limit of the first attempt is
+    /// `timeout` plus a second per MiB. With each further attempt `timeout` doubles, up to the limit of all
+    /// requests. So a request that is never answered costs little time, and a slow network still gets enough
+    /// time.
     pub fn with_slot_timeout(&self, timeout: Duration) -> Self {
         Self { slot_timeout: Some(timeout), ..self.clone() }
     }
@@ -150,7 +152,7 @@ impl Bucket {
         &self.parts.stats
     }
 
-    /// Bucket and endpoint, for messages.
+    /// The name of the bucket and its endpoint, or the directory, for messages.
     pub fn place(&self) -> &str {
         &self.parts.place
     }
@@ -160,8 +162,8 @@ impl Bucket {
         self.parts.directory.is_some()
     }
 
-    /// The local path of the object `key`, which may belong to another database. None unless this is a
-    /// `file://` bucket.
+    /// The local path of the object `key` of this or another database. None unless this is a `file://`
+    /// bucket.
     pub fn local_path(&self, key: &str) -> Option<PathBuf> {
         self.parts.directory.as_ref().map(|root| root.join(key))
     }
@@ -211,7 +213,7 @@ impl Bucket {
         futures_util::future::try_join_all(ranges.iter().map(|r| self.get_range(key, r.clone()))).await
     }
 
-    /// Writes an object that may be overwritten. Only for `hint/`: all other names are written once.
+    /// Writes an object, or replaces it if it exists. Only for `hint/`: all other names are written once.
     pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
         if !key.starts_with("hint/") {
             return Err(StoreError::Bug(format!("plain PUT of {key}: only hints may be overwritten")));
@@ -219,7 +221,7 @@ impl Bucket {
         self.put_unconditional(key, bytes, PutOptions::default()).await
     }
 
-    /// Size and time of an object.
+    /// Returns the size of an object and the time of its last write.
     ///
     /// Requests: one HEAD per attempt. Only a clear answer of the bucket gives `NotFound`; any other failure
     /// does not.
@@ -419,7 +421,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Whether the slot holds our bytes or another server's; None while it is absent. Bytes of another server
+    /// Whether the slot holds our bytes or another server's; None when it is absent. Bytes of another server
     /// count only when two reads return the same, because one damaged reply must not fence the rightful
     /// owner.
     async fn read_slot(&self, key: &str, mine: &Bytes, nonce: &[u8; 16]) -> Result<Option<SlotOutcome>> {

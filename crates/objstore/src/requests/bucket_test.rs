@@ -254,8 +254,8 @@ async fn a_listing_with_more_faults_than_attempts_ends_while_pages_arrive() {
     use crate::requests::stuck::{Hurt, Verb};
     let (bucket, store) = long_listing(95).await;
     for page in 0..10 {
-        // Each page arrives after one request that hangs, so ten requests hang in all. The limit, four
-        // hanging requests, is for each page.
+        // Each page arrives after one request that hangs, so ten requests hang in all. The policy allows four
+        // failed requests for each page, not for the whole listing.
         store.hurt(Verb::List, "wal", u32::from(page > 0), 1, Hurt::Hangs);
     }
     assert_eq!(bucket.list("wal", None).await.unwrap().len(), 95);

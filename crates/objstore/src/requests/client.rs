@@ -82,8 +82,8 @@ fn connect_s3(
     let region = if config.region.is_empty() { DEFAULT_REGION } else { config.region.as_str() };
     let connect_timeout = config.request_timeout.min(Duration::from_secs(5));
     let is_plain = endpoint.as_deref().is_some_and(|e| e.starts_with("http://"));
-    // With configured keys and a plain HTTP endpoint, no request needs TLS. Without keys, those of a role may
-    // have to be fetched over HTTPS.
+    // With configured keys and a plain HTTP endpoint, no request needs TLS. Without configured keys, the keys
+    // of a role possibly have to be fetched over HTTPS.
     let transport = if is_plain && !config.access_key.is_empty() {
         Transport::plain(connect_timeout)
     } else {

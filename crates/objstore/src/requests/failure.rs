@@ -9,7 +9,8 @@ use object_store::Error as StoreCrateError;
 use object_store::client::{HttpError, HttpErrorKind};
 use std::error::Error as StdError;
 
-/// What one failed attempt means.
+/// What a failed attempt means for its request. [`classify`] chooses the class. `Bucket::repeat` makes
+/// another attempt only after `Transient`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The bucket says that the object is absent.
@@ -36,13 +37,14 @@ const DAMAGED: [&str; 4] =
 /// request needs.
 pub(crate) const LOCKING: &str = "locking";
 
-/// One failed attempt, with what its error text says.
+/// One failed attempt, with what its error text says. An Option is None when the text has no such part.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) class: Class,
     text: String,
     status: Option<u16>,
     s3_code: Option<String>,
+    /// True: no connection to the bucket could be made.
     connect: bool,
 }
 
@@ -59,7 +61,7 @@ impl Failure {
         Self { class, text, status, s3_code, connect }
     }
 
-    /// An attempt that ran out of time.
+    /// Makes the failure of an attempt that got no complete answer within `after`.
     pub(crate) fn timeout(after: std::time::Duration) -> Self {
         Self {
             class: Class::Transient,
@@ -75,7 +77,7 @@ impl Failure {
         self.s3_code.as_deref().is_some_and(|code| DAMAGED.contains(&code))
     }
 
-    /// Whether the bucket asks for fewer requests.
+    /// Whether the bucket answered that it gets too many requests ("slow down").
     pub(crate) fn is_throttled(&self) -> bool {
         matches!(self.s3_code.as_deref(), Some("SlowDown" | "SlowDownRead" | "SlowDownWrite"))
             || matches!(self.status, Some(429 | 503))
@@ -180,7 +182,8 @@ impl Failure {
     }
 }
 
-/// Decides the class; the order of the tests matters.
+/// Decides the class of a failure. The S3 code is examined first, because it says more than the HTTP status:
+/// for example, a missing bucket and a missing object both give a 404.
 fn classify(
     error: &StoreCrateError,
     status: Option<u16>,
@@ -240,20 +243,21 @@ fn is_about_the_key(error: &StoreCrateError, s3_code: Option<&str>) -> bool {
     }
 }
 
-/// The number after `status code: `.
+/// The HTTP status: the number after `status code: `. None if `text` has none.
 fn status_in(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 
-/// The content of the first `<tag>` element.
+/// The content of the first `<tag>` element, at most 300 characters. None if there is no such element.
 fn tag_in(text: &str, tag: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;
     let (content, _) = rest.split_once(&format!("</{tag}>"))?;
     Some(first_chars(content, 300))
 }
 
-/// Searches the chain of causes for the HTTP client's kind of error.
+/// Searches the chain of causes for the HTTP client's kind of error. None if no cause is an error of the HTTP
+/// client.
 fn http_kind_of(error: &StoreCrateError) -> Option<HttpErrorKind> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(e) = cause {
@@ -265,7 +269,7 @@ fn http_kind_of(error: &StoreCrateError) -> Option<HttpErrorKind> {
     None
 }
 
-/// Searches the chain of causes for an error of the operating system.
+/// Searches the chain of causes for an error of the operating system. None if there is none.
 fn io_error_of(error: &StoreCrateError) -> Option<&std::io::Error> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(e) = cause {

@@ -1,8 +1,8 @@
 //! A store that fails on purpose, for tests. It wraps another store and injects a fault into the request at a
 //! chosen position, or into random requests from a seed.
 //!
-//! A position is the number of a call (get, put, head, list, delete, multipart steps) in the order of
-//! arrival, from 0.
+//! The position of a request is its number in the order of arrival, from 0. All kinds count: get, put, head,
+//! list, delete and the requests of an upload in pieces.
 
 use crate::requests::bucket::Attempt;
 use crate::requests::failure::Failure;
@@ -24,20 +24,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What happens to one request.
+/// What goes wrong with one request. A test chooses it, or a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The request never arrives.
     LostRequest,
     /// The request is carried out, and its reply is lost.
     LostReply,
-    /// The request is not carried out and is answered with HTTP 409, which does not tell who won.
+    /// The request is not carried out and is answered with HTTP 409, which does not tell whose request has
+    /// created the object.
     Conflict,
     /// The request is carried out, but is answered with HTTP 409.
     ConflictAfterApply,
     /// The request is not carried out and is answered with HTTP 503.
     Busy,
-    /// The reply comes late.
+    /// The request is carried out 20 ms later. Listings and deletions are carried out at once.
     Delay,
     /// A GET returns bytes with one bit flipped. Requests of other kinds are carried out normally.
     CorruptBody,
@@ -59,19 +60,20 @@ impl Fault {
 #[derive(Default)]
 struct Plan {
     at: HashMap<u64, Fault>,
-    /// The state of the random number generator, and n if one request in n fails.
+    /// The state of the random number generator, and n if one request in n fails. None: no request fails at
+    /// random.
     random: Option<(u64, u64)>,
     /// While set, every request is lost.
     outage: bool,
-    /// The request at this position and all later ones are lost.
+    /// The request at this position and all later ones are lost. None: no request is lost for this reason.
     end_at: Option<u64>,
     /// While set, every DELETE is answered with 403.
     refuse_deletes: bool,
 }
 
-/// The failing store.
+/// A store that passes requests on to `inner`, except those that its plan makes fail.
 pub struct FaultStore<S> {
-    /// The wrapped store. Tests look here to see what was really stored.
+    /// The wrapped store. Tests read it to see what was really stored.
     pub inner: Arc<S>,
     plan: Mutex<Plan>,
     requests: AtomicU64,
@@ -365,7 +367,8 @@ impl<S: MultipartStore> ListUploads for FaultStore<S> {
     }
 }
 
-/// A bucket in memory behind a [`FaultStore`], with short delays between attempts.
+/// A bucket whose objects are in memory and whose requests go through a [`FaultStore`]. The waits between
+/// attempts are short, 1 to 5 ms.
 pub fn faulty_bucket() -> (crate::Bucket, Arc<FaultStore<object_store::memory::InMemory>>) {
     let store = FaultStore::new(Arc::new(object_store::memory::InMemory::new()));
     let bucket = crate::Bucket::new(crate::requests::bucket::Parts {

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// Idle connections kept per host: uploads (4 files x 2 pieces), 16 reads, 6 prefetches, WAL and roots.
 const IDLE_CONNECTIONS_MAX: usize = 32;
-/// How many bytes one connection reads at once. Hyper's default is 400 KiB, and the buffers of several
+/// The most bytes that one connection reads at once. Hyper's default is 400 KiB, and the buffers of several
 /// connections then do not fit into a core's cache. With this smaller size a cold query spends 3 % less CPU
 /// on 100 MB.
 const READ_BYTES_MAX: usize = 128 << 10;
@@ -44,12 +44,13 @@ pub(crate) struct Transport {
     line: Line,
 }
 
-/// What happens to uploads on their way to the bucket.
+/// Whether a connection damages uploads. `connect_damaging` chooses `Damaging`, to test whether the store
+/// notices the damage. All other connections are `Clean`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// They arrive as they were sent.
+    /// Uploads arrive as they were sent.
     Clean,
-    /// One bit of each upload is changed, to test whether the store notices.
+    /// The connection changes one bit of each upload after the upload was signed.
     Damaging,
 }
 
@@ -90,7 +91,7 @@ impl Transport {
         Ok(Self { connect_timeout, tls: Some(tls), line: Line::Clean })
     }
 
-    /// The same transport with another `line`.
+    /// The same transport, whose connections treat uploads as `line` says.
     pub(crate) fn over(self, line: Line) -> Self {
         Self { line, ..self }
     }
@@ -176,7 +177,7 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpService for Pool<C> {
     }
 }
 
-/// Flips the lowest bit of the last byte of a body that was already signed.
+/// Flips the lowest bit of the last byte of a request's body, after the request was signed.
 async fn damage(request: HttpRequest) -> std::result::Result<HttpRequest, HttpError> {
     let (head, body) = request.into_parts();
     let mut bytes = body.collect().await?.to_bytes().to_vec();

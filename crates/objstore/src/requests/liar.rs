@@ -14,14 +14,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The promise that is broken.
+/// How the store breaks its promise. The test chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
-    /// A create-only PUT is a plain one.
+    /// A create-only PUT replaces an existing object.
     Overwrites,
-    /// A create-only PUT checks whether the name exists, and writes later: another write may come in between.
+    /// A create-only PUT checks whether the name exists and writes 1 ms later, so that another write can come
+    /// in between.
     LooksThenWrites,
-    /// A listing that would have a single object is empty.
+    /// A listing that would have a single object is empty, as if the object were not yet visible.
     ListsLate,
     /// Listings are in descending order.
     ListsInOtherOrder,

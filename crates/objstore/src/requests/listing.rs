@@ -1,4 +1,4 @@
-//! Listings. One listing may need thousands of requests, because each request returns only one page.
+//! Listings. One listing can need thousands of requests, because each request returns only one page.
 //!
 //! BUCKET-4: when the request for a page fails, only that page is requested again, not the pages before it.
 
@@ -10,17 +10,18 @@ use futures_util::TryStreamExt;
 use object_store::ObjectMeta;
 use object_store::path::Path as ObjectPath;
 
-/// One page of a listing: 1000 keys of about 300 bytes each.
+/// The size of a page of a listing that is assumed for its time limit: 1000 keys of about 300 bytes each.
 const PAGE_BYTES: u64 = 300 << 10;
-/// Keys in a page, by S3's definition.
+/// The number of keys in a full page of S3. It is used to count the requests of a listing.
 const PAGE_KEYS: usize = 1000;
 
 impl Bucket {
     /// All objects whose key starts with the folder `prefix`, in order of their keys.
     ///
-    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a full key, and the
-    /// listing begins after it. The policy's bounds hold for each page, and only a page that failed is
-    /// requested again. So even a very long listing ends as long as the bucket answers some requests.
+    /// `prefix` names whole path segments ("root/000...", not "ro"). `start_after` is a whole key, and the
+    /// listing begins with the next larger key. The policy's bounds hold for each page, and only a page that
+    /// failed is requested again. So even a very long listing ends as long as the bucket answers some
+    /// requests.
     ///
     /// Errors: as `get`; no objects is not an error.
     /// Requests: one LIST per 1000 objects, and one per page that failed.

@@ -15,7 +15,7 @@ use object_store::path::Path as ObjectPath;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The store that has an object, and its path there.
+/// The store that holds an object, and the path of the object in that store.
 pub(crate) type Source = (Arc<dyn ObjectStore>, ObjectPath);
 
 /// The folder of table files in every prefix.
@@ -51,8 +51,8 @@ impl Bucket {
         directory.unwrap_or_else(|| self.parts.prefix.clone()).trim_matches('/').to_owned()
     }
 
-    /// The bucket of the database at `origin`, from which this database reads files: another prefix of the
-    /// same bucket, or another directory.
+    /// Returns the bucket of the database at `origin`, from which this database reads files. It is another
+    /// prefix of the same bucket, or another directory.
     ///
     /// Errors: `NotFound` when there is no such directory.
     pub fn sibling(&self, origin: &str) -> Result<Self> {
@@ -71,8 +71,8 @@ impl Bucket {
         connect_directory(&directory, Arc::clone(&self.parts.stats), self.policy.clone())
     }
 
-    /// The store and the path from which the object `key` is read. It may be an object of this or of another
-    /// database.
+    /// The store and the path from which the object `key` is read. `key` names an object of this or of
+    /// another database.
     pub(crate) fn source(&self, key: &str) -> Result<Source> {
         if !is_foreign(key) {
             return Ok((Arc::clone(&self.parts.store), self.path(key)?));

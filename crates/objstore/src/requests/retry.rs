@@ -7,16 +7,17 @@
 use crate::machine::fill_random;
 use std::time::Duration;
 
-/// Bounds of one request with all its attempts.
+/// The limits of one request: how many attempts, how long each may take, and how long to wait between them.
 #[derive(Debug, Clone)]
 pub struct RetryPolicy {
-    /// Attempts, the first one included. `u32::MAX` means without end.
+    /// The most attempts, the first one included. `u32::MAX` means that attempts never end.
     pub attempts_max: u32,
-    /// Wait after the first failure; doubles from there.
+    /// The longest wait after the first failed attempt. After each further failed attempt it doubles.
     pub delay_min: Duration,
-    /// Longest wait between two attempts.
+    /// The longest wait between two attempts, after all doubling.
     pub delay_max: Duration,
-    /// The longest time of one attempt, from sending the first byte to receiving the last.
+    /// The longest time of one attempt that transfers few bytes, from sending the first byte to receiving the
+    /// last. [`Self::timeout_for`] adds time for more bytes.
     pub request_timeout: Duration,
 }
 
@@ -34,7 +35,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// The wait before attempt `attempt + 1`, with 50..100 % jitter so that many waiters spread out.
+    /// The wait before attempt `attempt + 1`: a random 50 to 100 % of the longest wait, so that many waiters
+    /// do not all send their requests at once.
     ///
     /// Requires: `attempt` counts from 1.
     pub fn delay(&self, attempt: u32) -> Duration {

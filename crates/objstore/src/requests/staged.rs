@@ -10,8 +10,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// A staged file to which nothing was written for this time was left by a process that has died, because a
-/// request ends within a minute.
+/// A staged file to which nothing was written for this time was left by a process that has died. A process
+/// that lives finishes the file within a minute, because its requests end within a minute.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 impl Bucket {

@@ -1,5 +1,5 @@
-//! A store in memory for tests, which can make requests of a kind and name hang or fail. It counts the
-//! requests and the bytes that they send.
+//! A store in memory for tests. A test chooses a kind of request and a part of a name, and the store lets
+//! such requests hang or fail. It counts the requests and the bytes that they send.
 //!
 //! `fault.rs` chooses the request to fail by its position; this store chooses it by its kind and name. And
 //! this store's listings have pages, each of which counts as one request.
@@ -18,7 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kinds of requests that can be made to hang or fail.
+/// The kinds of requests that a test can make hang or fail. Other requests are always carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -53,7 +53,7 @@ struct Plan {
     rules: Mutex<Vec<Rule>>,
     /// All requests so far: kind, name and number of bytes sent.
     seen: Mutex<Vec<(Verb, String, usize)>>,
-    /// How long every request takes.
+    /// How long every GET, PUT and page of a listing waits before it is carried out; 0: it does not wait.
     latency: Mutex<Duration>,
 }
 
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// The store in memory, with its rules and counts.
+/// The store in memory, with its rules and counts. A page of a listing has `page_keys` keys.
 #[derive(Debug)]
 pub(crate) struct StuckStore {
     inner: InMemory,

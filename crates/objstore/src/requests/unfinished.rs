@@ -18,7 +18,7 @@ use serde::Serialize;
 /// uploads.
 const LISTING_BYTES: u64 = 4 << 20;
 
-/// An unfinished upload, whose pieces are kept in the store.
+/// An upload that was neither completed nor aborted. The store keeps its pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnfinishedUpload {
     /// The key of the object that it would create, relative to the prefix of the database.

@@ -2,8 +2,8 @@
 //! when the bucket is a directory. The file is read once, and checksums are computed on the way.
 //!
 //! Names of table files are unique, so repeating an upload writes the same bytes again and does no harm. A
-//! single PUT is create-only nevertheless, because a running machine may be copied: then two processes write
-//! under the same names, and the second must not replace a file of the first. Multipart uploads are not
+//! single PUT is create-only nevertheless, because somebody can copy a running machine: then two processes
+//! write under the same names, and the second must not replace a file of the first. Multipart uploads are not
 //! create-only.
 //!
 //! The signature of each request covers the SHA-256 of its body, which the store checks.
@@ -33,7 +33,8 @@ use std::sync::Arc;
 /// table file.
 pub const PIECE_BYTES: u64 = 16 << 20;
 
-/// Pieces of one file in flight. With four files at a time and 16 MiB pieces, they take 128 MiB of memory.
+/// The number of pieces of one file that are uploaded at the same time. With four files at a time and 16 MiB
+/// pieces, they take 128 MiB of memory.
 const PIECES_IN_FLIGHT: usize = 2;
 
 /// Size and checksums of an uploaded file.
@@ -45,8 +46,8 @@ pub struct UploadedFile {
     pub crc32c: u32,
     /// The checksum of each part of [`crate::crc::PART_BYTES`].
     pub part_crcs: Vec<u32>,
-    /// True when the bucket is a directory on another file system: the bucket then has a copy, so the local
-    /// file is redundant.
+    /// True: the bucket is a directory on another file system, so it has a copy of the file, and the local
+    /// file is redundant. False: the bucket has a hard link to the local file, or is no directory.
     pub copied: bool,
 }
 
@@ -55,7 +56,8 @@ impl Bucket {
     /// bucket supports that.
     ///
     /// Requires: the file is finished and synced; `key` was never used for other bytes.
-    /// Errors: `NotFound` when the local file is gone; `Unavailable` and `Refused` may be tried again.
+    /// Errors: `NotFound` when the local file is gone; `Unavailable` and `Refused`, after which the caller
+    /// can try again.
     /// Requests: one PUT up to 16 MiB; for larger files 2 + size / 16 MiB. If an upload fails, the collector
     /// removes its pieces.
     pub async fn put_file(
@@ -148,7 +150,8 @@ impl Bucket {
         Ok(false)
     }
 
-    /// Whether the store refuses an upload that was damaged on its way, as it must.
+    /// Sends an upload that is damaged on its way. True: the store has refused it, as it must. False: the
+    /// store has accepted the damaged bytes.
     ///
     /// Requires: a bucket of [`crate::requests::client::connect_damaging`]; `key` is new. Errors:
     /// `Unavailable`, `Refused`.
@@ -275,7 +278,7 @@ impl Bucket {
             Err(error) => match self.head(key).await {
                 Ok(object) if object.size == size => Ok(()),
                 _ => Err(match error {
-                    // The upload is gone, for example aborted by a lifecycle rule. A new upload may work.
+                    // The upload is gone, for example aborted by a lifecycle rule. A new upload can succeed.
                     StoreError::NotFound { .. } => StoreError::Unavailable(format!(
                         "completing the upload of {key} in {}: the bucket has forgotten this upload",
                         self.place()
@@ -326,8 +329,8 @@ fn link_file(file: &File, source: &Path, target: &Path, size: u64) -> Result<Upl
     let copied = match std::fs::hard_link(source, target) {
         Ok(()) => false,
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            // `target` is the link of an earlier attempt, or an incomplete copy that a crash left behind.
-            // Remove it and link or copy again.
+            // `target` comes from an earlier attempt at this upload, for example one that a crash
+            // interrupted. Remove it and link or copy again.
             std::fs::remove_file(target).map_err(io)?;
             return link_file(file, source, target, size);
         }
@@ -342,7 +345,7 @@ fn link_file(file: &File, source: &Path, target: &Path, size: u64) -> Result<Upl
         }
         Err(e) => return Err(io(e)),
     };
-    // The directories sst/<hh>, sst and the bucket's root: each may have a new entry.
+    // Make new entries durable in the directories sst/<hh>, sst and the bucket's root.
     for changed in folder.ancestors().take(3) {
         sync_directory(changed).map_err(io)?;
     }
@@ -376,7 +379,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// Whether another attempt at an upload may succeed although the local file is the same.
+/// Whether another attempt at an upload of the same local file can succeed. False: the same error is to be
+/// expected again.
 pub(crate) fn is_worth_repeating(error: &StoreError) -> bool {
     matches!(
         error,

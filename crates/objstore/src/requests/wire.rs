@@ -3,7 +3,8 @@
 
 use crate::error::{Result, StoreError};
 
-/// Whether the bucket's name is in the host or in the path of a request's URL.
+/// Whether the bucket's name is in the host or in the path of a request's URL. The DBA chooses it with
+/// `atoll_s3_addressing`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Addressing {
     /// In the host for Amazon, if the bucket's name has no dot: Amazon's certificate covers only such hosts.
@@ -58,7 +59,7 @@ impl Addressing {
     }
 }
 
-/// The server-side encryption that every upload asks for.
+/// The server-side encryption that every upload asks for. The DBA chooses it with `atoll_s3_sse`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Encryption {
     /// Uploads ask for nothing: the bucket's own default applies.

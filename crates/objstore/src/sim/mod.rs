@@ -1,5 +1,5 @@
 //! Runs several servers in virtual time, one piece of code at a time. The same seed always gives the same
-//! history.
+//! history: the same sequence of events.
 //!
 //! All tasks run in one tokio runtime with one thread and a virtual clock. When no task can run, the clock
 //! jumps to the next time for which a task waits. The code of a server's clients blocks, so each client has a
@@ -27,7 +27,7 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How often, in virtual time, a thread that waits for a condition variable checks its condition again.
+/// The virtual time after which a thread that waits for a condition variable checks its condition again.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(7);
 
 /// A store that is closed waits for this virtual time, after which disk work that it has begun has ended.
@@ -36,10 +36,10 @@ pub(crate) const DISK_WORK_MAX: Duration = Duration::from_secs(1);
 /// The time of day at which every simulation begins, in seconds since 1970.
 const BEGIN_S: u64 = 1_700_000_000;
 
-/// The result of one simulated history.
+/// The result of one simulated history, which is all events of one call of [`run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// The number of entries of the trace.
+    /// The number of entries of the trace, also when the trace itself is not kept.
     pub(crate) steps: u64,
     /// The hash of the whole trace.
     pub(crate) hash: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Ended {
     pub(crate) lines: Vec<String>,
 }
 
-/// What all threads of one simulation share.
+/// The state that all threads of one simulation share.
 struct Sim {
     handle: Handle,
     origin: Instant,
@@ -70,7 +70,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Sim>>> = const { RefCell::new(None) };
 }
 
-/// Runs `client` in a new simulation, until it returns or a failure is noted.
+/// Runs `client` in a new simulation, until it returns or [`fail`] is called.
 ///
 /// If `keeps_lines`, the whole trace is returned and not only its hash. Requires: called outside of any
 /// simulation.
@@ -120,7 +120,7 @@ pub(crate) fn is_on() -> bool {
     CURRENT.with_borrow(Option::is_some)
 }
 
-/// The runtime of this thread's simulation.
+/// The runtime of this thread's simulation. None outside of a simulation.
 pub(crate) fn handle() -> Option<Handle> {
     current().map(|sim| sim.handle.clone())
 }
@@ -130,7 +130,7 @@ pub(crate) fn below(bound: u64) -> u64 {
     this().random.lock().below(bound)
 }
 
-/// Returns true once in `one_in` times, chosen by the seed.
+/// Returns true in one of `one_in` calls on average. The seed chooses the calls.
 pub(crate) fn once_in(one_in: u64) -> bool {
     below(one_in) == 0
 }
@@ -172,8 +172,8 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// Notes a failure: a condition that must always hold does not hold. The first message is kept, and the
-/// history ends at the next wait.
+/// Records a failure: a condition that must always hold does not hold. The first message is kept, and the
+/// simulation ends at the next wait.
 pub(crate) fn fail(message: String) {
     let sim = this();
     if !has_failed() {
@@ -183,7 +183,7 @@ pub(crate) fn fail(message: String) {
     sim.failed.notify_one();
 }
 
-/// Whether a failure was noted.
+/// Whether [`fail`] was called in this simulation.
 pub(crate) fn has_failed() -> bool {
     this().trace.lock().failure.is_some()
 }
@@ -194,7 +194,7 @@ pub(crate) fn scheduled<F: Future>(task: F) -> Scheduled<F> {
     Scheduled { task: Box::pin(task), pause: None }
 }
 
-/// The task that [`scheduled`] returns.
+/// The wrapper that [`scheduled`] puts around a task. While `pause` is set, the task sleeps.
 pub(crate) struct Scheduled<F> {
     task: Pin<Box<F>>,
     pause: Option<Pin<Box<tokio::time::Sleep>>>,

@@ -1,9 +1,9 @@
 //! The network and the bucket of a simulation. The seed decides what happens to each request.
 //!
-//! A task of its own carries out each request. So a request may be carried out late or twice, overtake other
+//! A task of its own carries out each request. So a request can be carried out late or twice, overtake other
 //! requests, and be carried out although its sender has given up or died. The bucket itself is correct: a
-//! create-only PUT creates its object once, and reads and listings show all earlier writes. Only listings of
-//! claims may be a little stale.
+//! create-only PUT creates its object once, and reads and listings show all earlier writes. Only a listing of
+//! claims sometimes lacks the newest claim for a short time.
 
 use super::{below, elapsed, note, once_in};
 use async_trait::async_trait;
@@ -24,25 +24,27 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The longest time between sending a request and carrying it out.
+/// The longest delay of a request that is carried out late. A request that gets no answer fails after this
+/// time, too.
 pub(crate) const LATE_MAX: Duration = Duration::from_secs(30);
 
 /// A stale listing lacks the newest claim if that claim is younger than this. A server that dies takes longer
 /// to start again, so it always sees its own earlier claims.
 const STALE_MAX: Duration = Duration::from_millis(800);
 
-/// The folder of the claims.
+/// The prefix of the names of all claims.
 const CLAIMS: &str = "db/epoch";
 
-/// What happens to one request.
+/// What happens to one request. The seed chooses it ([`Network::fate`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
+    /// The request is carried out once and answered.
     Arrives,
     /// The request never arrives, and its sender gets a broken connection.
     Lost,
     /// The request is carried out, and its reply is lost.
     ReplyLost,
-    /// The request is carried out, and its sender gets no answer at all.
+    /// The request is carried out, and its sender gets no answer. After [`LATE_MAX`] the connection breaks.
     Hangs,
     /// The sender gets a broken connection, and the request is carried out later.
     LandsLate,
@@ -50,11 +52,12 @@ enum Fate {
     Repeats,
     /// The request is not carried out and is answered with HTTP 503.
     Busy,
-    /// A PUT is not carried out and is answered with HTTP 409, which does not tell who won.
+    /// A PUT is not carried out and is answered with HTTP 409, which does not tell whose PUT has created the
+    /// object. Other requests are carried out normally.
     Conflict,
-    /// A PUT is carried out, but is answered with HTTP 409.
+    /// A PUT is carried out, but is answered with HTTP 409. Other requests are carried out normally.
     ConflictAfterApply,
-    /// One bit in the body of the reply is changed.
+    /// One bit in the body of the reply to a GET is changed.
     Damaged,
     /// A listing of claims lacks the newest claim if it was created only just now.
     Stale,
@@ -73,7 +76,7 @@ const FATES: [Fate; 10] = [
     Fate::Stale,
 ];
 
-/// The kind of a request.
+/// The kind of a request. The trace shows it, and [`Fate`] treats PUTs differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Put,
@@ -93,7 +96,7 @@ pub(crate) struct Network {
     /// n if one request in n is disturbed; 0 if none is.
     hurt_one_in: AtomicU64,
     on_landed: Mutex<Option<Arc<OnLanded>>>,
-    /// The virtual time at which the newest claim was created.
+    /// The virtual time at which the newest claim was created. None: there is no claim yet.
     claimed: Mutex<Option<Duration>>,
 }
 
@@ -105,13 +108,13 @@ pub(crate) struct Line {
 }
 
 impl Network {
-    /// An empty bucket behind a network that disturbs no requests.
+    /// An empty bucket and a network that disturbs no requests.
     pub(crate) fn new() -> Arc<Self> {
         let (hurt_one_in, on_landed, claimed) = Default::default();
         Arc::new(Self { store: Arc::new(InMemory::new()), hurt_one_in, on_landed, claimed })
     }
 
-    /// From now on disturbs one request in `one_in`; 0: none.
+    /// From now on the network disturbs one request in `one_in` on average. 0: it disturbs none.
     pub(crate) fn hurt(&self, one_in: u64) {
         self.hurt_one_in.store(one_in, Ordering::Relaxed);
     }
@@ -121,7 +124,7 @@ impl Network {
         *self.on_landed.lock() = Some(Arc::new(hear));
     }
 
-    /// A new connection to the bucket, for one process.
+    /// A new connection to the bucket, for one process of the server with the number `server`.
     pub(crate) fn line(self: &Arc<Self>, server: u64) -> Arc<Line> {
         Arc::new(Line { network: Arc::clone(self), server, is_cut: AtomicBool::new(false) })
     }
@@ -208,7 +211,8 @@ struct Request {
 }
 
 impl Request {
-    /// Lets `fate` happen to the request. Returns the reply that its sender gets; None: no reply.
+    /// Lets `fate` happen to the request. Returns the reply that its sender gets. None: the sender gets no
+    /// reply.
     async fn meet<T>(
         &self,
         fate: Fate,

@@ -14,11 +14,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
+/// Who is allowed to run now: the thread or its task. A [`Turn`] holds this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
     Task,
     Thread,
-    /// The thread has returned.
+    /// The thread has returned, so its task ends.
     Ended,
     /// The simulation is over, so the thread must unwind.
     Over,

@@ -1,15 +1,15 @@
-//! Copies table files from another database into this one. A *copier* is a program that claims an epoch of
-//! the database, copies the files below the database's own prefix, and then creates the root that names the
-//! copies (materialize.rs, mirror.rs).
+//! Copies table files from another database into this one. A *copying program* (atollctl, type `Copier`)
+//! claims an epoch of the database, copies the files below the database's own prefix, and then creates the
+//! root that names the copies (materialize.rs, mirror.rs).
 //!
-//! The name of a copy is made from the name of its source file. So when a copier dies, the next copier finds
-//! the copies that it made.
+//! The name of a copy is made from the name of its source file. So when a copying program dies, the next one
+//! finds the copies that the first one made.
 //!
-//! ADOPT-1: a copier reuses a copy that no root of the database names yet only if copiers have claimed every
-//!     epoch since the copy was made. The reason is that a server deletes every file that none of its roots
-//!     names. Such a DELETE may take effect late, and a copier cannot know which objects it concerns. A
-//!     copier also deletes objects: those that its own root, the newest one, does not need (mirror.rs). No
-//!     later copier reuses such an object.
+//! ADOPT-1: a copying program reuses a copy that no root of the database names yet only if copying programs,
+//!     and no server, have claimed every epoch since the copy was made. The reason is that a server deletes
+//!     every file that none of its roots names. Such a DELETE can take effect late, and a copying program
+//!     cannot know which objects it concerns. A copying program also deletes objects: those that its own
+//!     root, the newest one, does not need (mirror.rs). No later copying program reuses such an object.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileRecord, Labels};
@@ -28,17 +28,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many files are copied at a time. Each of them has at most two pieces of 16 MiB in memory.
+/// How many files are copied at a time. Of each file, at most two pieces of 16 MiB are in memory.
 const PARALLEL_COPIES: usize = 4;
 
-/// The interval at which the copier writes the hint that it is alive. It is shorter than the time that a
-/// server waits before it believes that an owner is dead (alive.rs).
+/// The interval at which the copying program writes the hint that it is alive. It is shorter than the time
+/// for which a server watches an owner before it believes that the owner is dead (alive.rs).
 const SHOW_INTERVAL: Duration = Duration::from_secs(45);
 
 /// Called with the bytes of table files that have been copied, and the bytes that are to be copied in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// How many table files a copier copied, and how many copies of an earlier copier it reused.
+/// How many table files a copying program copied, and how many copies it reused that an earlier one had made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Adopted {
@@ -52,17 +52,18 @@ pub struct Adopted {
 /// A program that copies table files into a database.
 pub(in crate::protocol) struct Copier<'a> {
     pub(in crate::protocol) bucket: &'a Bucket,
-    /// The epoch that the copier has claimed. It has not published its own state in this epoch yet.
+    /// The epoch that this program has claimed. It has not created the root with the copied state yet.
     pub(in crate::protocol) epoch: u64,
-    /// The copier's name in claims and hints.
+    /// The name of this program, which it writes into its claims and hints.
     pub(in crate::protocol) server_id: String,
-    /// The bucket to copy from, and the limit of the copy rate. None: the sources are foreign files, which
-    /// lie in the same store as this database, so the store copies them itself.
+    /// The bucket to copy from, and the limit of the copy rate. None: the files to copy are in other
+    /// databases of the same bucket or machine, so the S3 service or the file system copies them. Only
+    /// objects above 5 GiB are downloaded and uploaded.
     pub(in crate::protocol) from: Option<(&'a Bucket, &'a Pace)>,
     pub(in crate::protocol) progress: Progress<'a>,
 }
 
-/// A table file of the source, and the object that is its copy or will become it.
+/// One table file of the source, and the object that is its copy or will become its copy.
 struct Step {
     number: u64,
     file: FileRecord,
@@ -73,15 +74,17 @@ struct Step {
 #[derive(PartialEq)]
 enum Need {
     Copy,
-    /// The copy exists already.
+    /// A copy exists already and is reused.
     Nothing,
-    /// Another file number has the same object (FILE-5), so both numbers get the same copy.
+    /// Another file number of the source has the same object (FILE-5 allows this). Both numbers get the same
+    /// copy, which is counted for the other number only.
     SameCopy,
 }
 
 impl Copier<'_> {
     /// Copies `files`, except those of which there is a reusable copy already. `named`: the files of this
-    /// database's newest root. Returns the copies under the same file numbers.
+    /// database's newest root, whose copies are always reusable. Returns the copies under the same file
+    /// numbers.
     ///
     /// Requires: the former epochs are closed. Errors: `NotFound` or `Corruption` when a file is absent or
     /// damaged; `NoSpace`. Requests: a LIST per 1000 objects below `sst/`; a GET for each epoch since the
@@ -149,8 +152,8 @@ impl Copier<'_> {
         }
     }
 
-    /// Returns the copies that ADOPT-1 allows this copier to reuse: the key of each, by the name that was
-    /// made from its source, and its size.
+    /// Returns the copies that rule ADOPT-1 allows this program to reuse, as a map. It gives the key of a
+    /// copy for the text "name size", where the name was made from the source of the copy.
     async fn reusable(
         &self,
         named: &BTreeMap<u64, FileRecord>,
@@ -173,13 +176,14 @@ impl Copier<'_> {
         Ok(reusable)
     }
 
-    /// Writes the hint that this copier is alive, except when the last hint, written at `before`, is younger
-    /// than 45 seconds. Returns when the last hint was written.
+    /// Writes the hint that this program is alive, except when the last hint is younger than 45 seconds.
+    /// `before`: when the last hint was written; None: this program has written no hint yet. Returns when the
+    /// last hint was written.
     async fn show(&self, before: Option<Instant>) -> Result<Instant> {
         if let Some(before) = before.filter(|before| before.elapsed() < SHOW_INTERVAL) {
             return Ok(before);
         }
-        // The value of the counter has no meaning. Servers only look whether it changes.
+        // The value of the counter has no meaning. A server that waits only checks whether it changes.
         let counter = crate::protocol::start::claim::wall_clock_ms();
         let alive = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter, closed: false };
         alive::show(self.bucket, &alive).await?;
@@ -187,7 +191,7 @@ impl Copier<'_> {
     }
 
     /// Writes the hint that the epoch has no owner any more. The copying program claimed the epoch as a
-    /// server does, and without the hint the next server would wait for it.
+    /// server does, so without the hint the next server would wait until this program seems dead.
     pub(in crate::protocol) async fn leave(&self) {
         let gone = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter: 0, closed: true };
         let _ = alive::show(self.bucket, &gone).await;
@@ -195,23 +199,24 @@ impl Copier<'_> {
 }
 
 /// Returns the fingerprint from which the name of a copy is made. It includes the checksum of the file,
-/// because a bucket that was set back to an earlier state may use the same key again for another file.
+/// because a bucket that was set back to an earlier state possibly uses the same key again for another file.
 fn identity_of(file: &FileRecord) -> String {
     fingerprint(format!("{} {} {:08x}", file.key, file.size, file.crc32c).as_bytes())
 }
 
-/// Returns the name with which a copier claims an epoch: its purpose and its creator.
+/// Returns the name with which a copying program claims an epoch. It consists of the purpose, which begins
+/// with one of the texts below, and the creator.
 pub(in crate::protocol) fn copier_id(purpose: &str, creator: &str) -> String {
     format!("{purpose} by {creator}")
 }
 
-/// The purposes of copiers. Each is the beginning of the names in their claims, by which `is_of_copier`
-/// recognizes them.
+/// What copying programs do. The name in each of their claims begins with one of these texts, by which
+/// `is_of_copier` recognizes them.
 pub(in crate::protocol) const MATERIALIZES: &str = "atollctl materialize";
 pub(in crate::protocol) const COPIES: &str = "atollctl copy of";
 
-/// Whether a copier claimed `epoch`. A server that claims an epoch deletes the files that no root names; a
-/// copier does not (ADOPT-1).
+/// Whether a copying program claimed `epoch`. A server that claims an epoch deletes the files that no root
+/// names; a copying program does not (ADOPT-1). False also when the claim is absent or damaged.
 async fn is_of_copier(bucket: &Bucket, epoch: u64) -> Result<bool> {
     let claimer = claimer(bucket, epoch).await?;
     Ok(claimer.is_some_and(|id| id.starts_with(MATERIALIZES) || id.starts_with(COPIES)))
@@ -229,8 +234,8 @@ pub(in crate::protocol) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<
     }
 }
 
-/// Refuses a database whose owner may still be running. A copier that died is not refused: the next claim
-/// fences it, and it has no commits that could be lost.
+/// Refuses a database whose owner possibly still runs. If the last owner is a copying program, the database
+/// is not refused: the next claim fences that program, and it has no commits that could be lost.
 ///
 /// Errors: `ReadOnly` with the owner's name.
 pub(in crate::protocol) async fn refuse_owner(bucket: &Bucket) -> Result<()> {

@@ -2,7 +2,7 @@
 //! the clone's own prefix.
 //!
 //! ```text
-//! refuse the clone if it has an owner that may still be running
+//! refuse the clone if it has an owner that possibly still runs
 //! claim epoch E, close the former epochs, create root/E/0   no former owner can change the clone any more
 //! copy the foreign files of the newest root                 the store copies them itself: adopt.rs
 //! copy MANIFEST and log, create root/E/1                    now the newest root names no foreign file
@@ -10,14 +10,15 @@
 //! foreign files
 //! ```
 //!
-//! MATERIALIZE-1: a copier that dies before it creates `root/E/1` does not change the clone (CLAIM-3). It
-//!     only leaves copies of files, which the next attempt reuses.
-//! MATERIALIZE-2: a clone releases its pin in a parent only when none of the roots that the clone keeps names
-//!     a foreign file (CLONE-5).
+//! MATERIALIZE-1: a program that dies before it creates `root/E/1` does not change the clone, because an
+//!     epoch without a root adds nothing to its base (CLAIM-3). It only leaves copies of files, which the
+//!     next attempt reuses.
+//! MATERIALIZE-2: a clone releases its pins in its parents only when neither its newest root nor any of its
+//!     pinned roots names a foreign file, which is a file of another database (CLONE-5).
 //! MATERIALIZE-3: `root/E/1` is newer than every local directory of the clone. So the next server sets its
-//!     local directory aside, which names foreign files, and restores a new one from the bucket. An owner
-//!     that was not shut down in order is refused, because its local directory may have commits that the
-//!     bucket lacks.
+//!     local directory aside, which names foreign files, and restores a new one from the bucket.
+//!     `materialize` refuses a clone whose owner was not shut down in order, because that owner's local
+//!     directory possibly has commits that the bucket lacks.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -33,7 +34,7 @@ use crate::requests::origin;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What `materialize` copied and released, or would copy.
+/// What [`Inspector::materialize`] copied and released, or what it would copy.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct MaterializeStatus {
@@ -41,7 +42,8 @@ pub struct MaterializeStatus {
     pub foreign_files: u64,
     pub foreign_bytes: u64,
     pub adopted: Adopted,
-    /// The root from which the next server starts. None: there was nothing to copy, or this is only a plan.
+    /// Epoch and slot of the root from which the next server starts. None: there was nothing to copy, or this
+    /// is only a plan.
     pub root: Option<(u64, u64)>,
     /// The parent databases that no longer keep files for this clone.
     pub independent_of: Vec<String>,
@@ -71,10 +73,10 @@ impl Inspector {
     /// there.
     ///
     /// Errors: `Invalid` when this database is no clone, or somebody claimed it meanwhile; `ReadOnly` when a
-    /// server owns it or may own it; `NotFound` or `Corruption` when a parent's file is gone or damaged;
-    /// `NoSpace`; `Fenced`. After an error the database is as before. The caller may repeat the call, which
-    /// then uses the files that were copied. Requests: those of a claim, two for each file, and those that
-    /// copy MANIFEST and log.
+    /// server owns it or possibly owns it; `NotFound` or `Corruption` when a parent's file is gone or
+    /// damaged; `NoSpace`; `Fenced`. After an error the database is as before. The caller may repeat the
+    /// call, which then uses the files that were copied. Requests: those of a claim, two for each file, and
+    /// those that copy MANIFEST and log.
     pub async fn materialize(&self, creator: &str, progress: Progress<'_>) -> Result<MaterializeStatus> {
         let mut status = self.plan_materialize().await?;
         if status.foreign_files > 0 {
@@ -111,7 +113,8 @@ impl Inspector {
         }
     }
 
-    /// Errors: `NotFound` or `Corruption` when a file that `materialize` would copy is absent.
+    /// Checks that the files that `materialize` would copy exist. Errors: `NotFound` or `Corruption` when one
+    /// is absent.
     async fn check_parents(&self) -> Result<()> {
         let files = self.newest_image().await?.map(|(image, _)| image.files).unwrap_or_default();
         check_files(self.bucket(), files.values().filter(|file| origin::is_foreign(&file.key))).await

@@ -115,7 +115,8 @@ fn a_clone_of_a_clone_becomes_independent_of_both() {
     assert!(is_whole(&grandchild));
 }
 
-/// MATERIALIZE-2: a snapshot of the clone still reads the parent's files when the newest root no longer does.
+/// MATERIALIZE-2: the parent's pin stays as long as a snapshot of the clone reads the parent's files, even
+/// when the clone's newest root no longer does.
 #[test]
 fn a_snapshot_of_the_clone_keeps_the_pin_of_the_parent() {
     let f = Fixture::new();
@@ -218,8 +219,8 @@ fn a_clone_is_whole_after_a_materialize_that_was_hurt_or_killed_and_a_second_one
     assert!(killed > 10 && reused > 2, "{killed} {reused}");
 }
 
-/// A server that takes over deletes the copies that no root names. So the next copier must copy these files
-/// again (ADOPT-1).
+/// The first attempt dies after it has copied a file. Then a server opens the clone and deletes the copies
+/// that no root names. So the second attempt must copy all files again (ADOPT-1).
 #[test]
 fn copies_of_a_try_that_a_server_has_ended_are_not_used_again() {
     let f = Fixture::new();

@@ -3,23 +3,23 @@
 //!
 //! ```text
 //! source   pin the state                       no file of it is deleted while it is copied
-//! target   refuse the target unless it is empty, or a copier of this database claimed its newest epoch
+//! target   refuse the target unless it is empty, or a program copying this database claimed its newest epoch
 //!          claim epoch E, read the claim of E-1, close the former epochs, create root/E/0
 //!          copy the table files that the target lacks: adopt.rs
 //!          copy MANIFEST and log, write the file map; create root/E/1     now the copy has the pinned state
 //!          create db.json, the first time                                 now the target is a database
-//!          create a horizon record, list the pins, delete what root/E/1 does not need
+//!          create a horizon record (pin.rs), list the pins, delete what root/E/1 does not need
 //! source   delete the pin
 //! ```
 //!
 //! MIRROR-1: a copy always has one complete state of the source: that of the round before, until `root/E/1`
-//!     exists. So a copier may die at any point; the next copier reuses the files that the target has
+//!     exists. So the copying program can die at any point. The next one reuses the files that the target has
 //!     (ADOPT-1).
-//! MIRROR-2: a copy that a server has opened is a database of its own, and no copier writes to it again.
-//!     Epochs are claimed one after the other, so a copier that claims E can read who claimed E-1. A server
-//!     that opens a copy while a copier works on it fences that copier.
-//! MIRROR-3: a copier deletes only objects that were made in its own epoch or before and that its root and
-//!     the pins do not need. It does so only while its root is the newest.
+//! MIRROR-2: a copy that a server has opened is a database of its own, and no copying program writes to it
+//!     again. Epochs are claimed one after the other, so a copying program that claims E can read who claimed
+//!     E-1. A server that opens a copy while a copying program works on it fences that program.
+//! MIRROR-3: a copying program deletes only objects that were made in its own epoch or an earlier one and
+//!     that neither its root nor the pins need. It does so only while its root is the newest.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -49,29 +49,31 @@ use std::time::Duration;
 
 const PARALLEL_DELETES: usize = 8;
 
-/// What to copy, and how.
+/// What [`Inspector::copy_to`] is asked to copy, and how fast.
 #[derive(Debug)]
 pub struct CopyRequest {
     /// The state to copy. None: the newest state in the bucket.
     pub past: Option<Past>,
-    /// Where the copy is. `atollctl snapshot list` of the source shows it while the copier works.
+    /// Where the copy is. `atollctl snapshot list` of the source shows this text while the copy is being
+    /// made.
     pub place: String,
-    /// The program that copies, shown to people.
+    /// The name of the program that copies. It is written into its claims and pins, for people.
     pub creator: String,
-    /// Whether later rounds are to bring the copy up to date.
+    /// True: later rounds are to bring the copy up to date. False: the copy is made once; a target that has a
+    /// database already is refused.
     pub stays_in_step: bool,
     /// The limit of the copy rate.
     pub pace: Pace,
 }
 
-/// The state that a copy has, and what the copier did for it.
+/// The state that a copy has after a round, and what was copied and deleted for it.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct CopyStatus {
-    /// The identity of the copy.
+    /// The UUID of the copy. It is not that of the source, because the copy is a database of its own.
     pub db_uuid: String,
-    /// The state of the source that the copy has: a root, and the number of the first log chunk that is not
-    /// part of it.
+    /// The state of the source that the copy has: epoch and slot of a root, and the number of the first log
+    /// chunk that does not belong to the state.
     pub source_root: (u64, u64),
     pub source_log_end: u64,
     /// When the newest commit in the copy was made, in microseconds since 1970; None: the copy has
@@ -83,9 +85,9 @@ pub struct CopyStatus {
     pub adopted: Adopted,
     /// Bytes of MANIFEST and log that were copied.
     pub copied_log_bytes: u64,
-    /// Objects of the target that only former rounds needed, and that were deleted.
+    /// How many objects of the target were deleted because only former rounds needed them.
     pub deleted_objects: u64,
-    /// The copy had this state already, so nothing was done.
+    /// True: the copy had this state already, so nothing was done.
     pub is_unchanged: bool,
 }
 
@@ -103,11 +105,11 @@ impl Inspector {
     /// Brings the copy in `target` to the state of this database. Makes the copy if there is none.
     ///
     /// Errors: `Invalid` when `target` holds something else than a copy of this database, when a server has
-    /// opened the copy, or when another copier was faster; `NotFound`; `Corruption` when the source is
-    /// damaged, with the name of the object; `NoSpace`; `Fenced`. After an error the copy has the state of
-    /// this round or of the one before; the caller may repeat the call. Requests: those that read the state;
-    /// for each new file a GET and a PUT per 16 MiB; a LIST of the target; a DELETE for each object that the
-    /// target does not need.
+    /// opened the copy, or when another program that copies to `target` was faster; `NotFound`; `Corruption`
+    /// when the source is damaged, with the name of the object; `NoSpace`; `Fenced`. After an error the copy
+    /// has the state of this round or of the one before; the caller may repeat the call. Requests: those that
+    /// read the state; for each new file a GET and a PUT per 16 MiB; a LIST of the target; a DELETE for each
+    /// object that the target does not need.
     pub async fn copy_to(
         &self,
         target: &Bucket,
@@ -158,7 +160,8 @@ impl Inspector {
         moment: &Moment,
     ) -> Result<CopyStatus> {
         let Copier { bucket: target, epoch, .. } = *copier;
-        // Rule MIRROR-2: if a server claimed the former epoch, the copy has become a database of its own.
+        // Rule MIRROR-2: if a server claimed the epoch before, the copy has become a database of its own and
+        // is refused.
         if epoch > 1 {
             check_claimer(target, epoch - 1, purpose).await?;
         }
@@ -181,8 +184,8 @@ impl Inspector {
         Ok(CopyStatus { adopted, copied_log_bytes, deleted_objects, ..status_of(&db_uuid, moment) })
     }
 
-    /// Deletes the pins that other copiers to `place` left in the source. This copier is the newest one for
-    /// `place`, so the others have died or are fenced, and their pins have no use.
+    /// Deletes the pins that other copying programs with the target `place` left in the source. This program
+    /// is the newest one for `place`, so the others have died or are fenced, and nobody needs their pins.
     async fn drop_other_pins(&self, own: &str, place: &str) -> Result<()> {
         let listed = self.bucket().list(names::PIN_DIR, None).await?;
         for key in listed.into_iter().map(|object| object.key) {
@@ -199,7 +202,8 @@ impl Inspector {
     }
 }
 
-/// Returns the beginning of the name with which a copier of the database `source` claims epochs.
+/// Returns the beginning of the name with which a program that copies the database `source` claims epochs in
+/// the target.
 fn purpose(source: &Identity, request: &CopyRequest) -> String {
     match request.stays_in_step {
         true => format!("{COPIES} {}", source.db_uuid),
@@ -207,8 +211,8 @@ fn purpose(source: &Identity, request: &CopyRequest) -> String {
     }
 }
 
-/// Returns the identity of the copy in `target`. None: the copy has no `db.json` yet. Errors: `Invalid` when
-/// `source` must not be copied there.
+/// Returns the identity of the copy in `target`. None: `target` is empty, or the first round has not created
+/// `db.json` yet. Errors: `Invalid` when `source` must not be copied there.
 async fn check_target(
     target: &Bucket,
     source: &Identity,
@@ -235,7 +239,8 @@ async fn check_target(
     Ok(existing)
 }
 
-/// Checks that a copier with this purpose claimed `epoch`, and no server (rule MIRROR-2). Errors: `Invalid`.
+/// Checks that a copying program with this purpose claimed `epoch`, and not a server (rule MIRROR-2). Errors:
+/// `Invalid` if somebody else claimed it.
 async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()> {
     let claimer = claimer(target, epoch).await?.unwrap_or_else(|| "somebody unknown".to_owned());
     if claimer.strip_prefix(purpose).is_some_and(|rest| rest.starts_with(" by ")) {
@@ -248,8 +253,9 @@ async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()>
     )))
 }
 
-/// Whether `target` has the state of `moment` already. False also when this cannot be determined; then the
-/// state is copied once more.
+/// Whether `target` has the state of `moment` already. False also when this is not known: `hint/copied` is
+/// absent or damaged, or the state ends inside a log chunk, which the hint cannot express. Then the state is
+/// copied once more.
 async fn has_already(target: &Bucket, moment: &Moment) -> Result<bool> {
     let bytes = match target.get(names::COPIED).await {
         Err(error) if error.is_not_found() => return Ok(false),
@@ -283,8 +289,8 @@ async fn create_identity(target: &Bucket, source: &Identity, root: RootId) -> Re
     Ok(db_uuid)
 }
 
-/// Deletes the objects of the copy that rule MIRROR-3 allows to delete. Returns how many objects were
-/// deleted.
+/// Deletes the objects of the copy that rule MIRROR-3 allows to delete: those of this epoch and earlier ones
+/// that neither the copy's newest root nor its pins need. Returns how many objects were deleted.
 async fn sweep(target: &Bucket, epoch: u64) -> Result<u64> {
     let (root, nonce) = (RootId { epoch, slot: state_copy::SLOT }, random_nonce()?);
     let horizon = names::horizon(root.epoch, root.slot);

@@ -1,6 +1,6 @@
 //! Goal:   a copy in another bucket always opens with the state that its source had at one moment; a later
-//!         round copies only what is new; the source keeps the files that are being copied, and no pin of a
-//!         copier remains; a copy that a server has opened is left alone (MIRROR-1 to 3).
+//!         round copies only what is new; the source keeps the files that are being copied, and no pin
+//!         remains after a round; a copy that a server has opened is left alone (MIRROR-1 to 3).
 //! Method: simulated databases (test_db.rs) in two buckets in memory, and in directories, where one request
 //!         after the other is made to fail.
 
@@ -40,7 +40,8 @@ fn copy(source: &Bucket, target: &Bucket) -> Result<CopyStatus> {
     copy_as(source, target, &request())
 }
 
-/// Returns an empty bucket in another store, and that store, in which the test can make requests fail.
+/// Returns an empty bucket in another object store, and that object store, whose requests the test can make
+/// fail.
 fn elsewhere() -> (Bucket, Arc<FaultStore<InMemory>>) {
     let (bucket, store) = faulty_bucket();
     (bucket.sibling("mirror").unwrap(), store)
@@ -133,7 +134,8 @@ fn a_copy_that_a_server_has_opened_and_what_is_none_is_left_alone() {
     crash(other.db);
 }
 
-/// MIRROR-2: a server opens the copy while a copier copies files to it.
+/// MIRROR-2: a server opens the copy while a program copies files to it. The program then ends with an error,
+/// and the server's database has the state of the round before.
 #[test]
 fn a_copier_that_a_server_overtakes_ends_and_changes_nothing() {
     let mut f = Fixture::new();
@@ -175,8 +177,8 @@ fn a_moment_of_the_past_is_copied_as_a_clone_that_is_no_copy() {
     crash(f.db);
 }
 
-/// Each request to either bucket in turn is made to fail, or is the one at which the copier is killed. The
-/// copy then has the former state or the new one, and the next round succeeds.
+/// Each request to either bucket in turn is made to fail, or is the one at which the copying program is
+/// killed. The copy then has the former state or the new one, and the next round succeeds.
 #[test]
 fn a_copy_is_never_half_whatever_request_is_hurt_or_is_the_last() {
     let faults = [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply, Fault::CorruptBody];

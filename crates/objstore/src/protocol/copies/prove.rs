@@ -36,7 +36,7 @@ pub struct Proof {
     pub gtid_position: String,
     /// How many rows of all tables RocksDB has read. None: the caller did not ask for it.
     pub rows_read: Option<u64>,
-    /// What was read. Its `problems` say why a restore would fail.
+    /// What was read, and in `problems` why a restore would fail.
     pub report: VerifyReport,
 }
 
@@ -44,7 +44,7 @@ impl Inspector {
     /// Restores the newest state into `scratch`, which is empty, and reads all table files. The caller then
     /// stores the outcome with [`Inspector::leave_proof`].
     ///
-    /// Errors: those of the bucket and of the local disk. Damaged data is no error: it stands among the
+    /// Errors: those of the bucket and of the local disk. Damaged data is no error: it is listed among the
     /// problems of the proof. Requests: those of a restore, a GET per 8 MiB of table files, and those of a
     /// pin.
     pub async fn prove_restore(

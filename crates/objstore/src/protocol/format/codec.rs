@@ -14,23 +14,25 @@
 //! ..  4  crc32c over everything before it
 //! ```
 //!
-//! REC-1: a frame is accepted only as it was written. A truncated frame, a frame with more bytes behind it
-//!     and a frame with a flipped bit are refused.
-//! REC-2: a record of an unknown version or kind is refused, never guessed.
+//! REC-1: a frame is accepted only as it was written. A truncated frame, a frame that is followed by more
+//!     bytes and a frame with a flipped bit are refused.
+//! REC-2: a record of an unknown version or kind is refused; no reader guesses what it means.
 //! REC-3: a reader ignores a field of the extension area that it does not know when the field's tag is below
-//!     [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So the writer of a new field decides, by its
-//!     tag, whether older versions may still read the record.
+//!     [`TAG_REQUIRED_MIN`], and refuses the record otherwise. So the author of a new field decides, by its
+//!     tag, whether older versions are still allowed to read the record.
 
 use crate::crc::crc32c;
 use std::collections::BTreeMap;
 
-/// Bytes of a frame around its body: 28 in front and the checksum behind.
+/// The bytes of a frame without its body: 28 before the body, and the checksum of 4 bytes after it.
 pub(crate) const FRAME_OVERHEAD_BYTES: usize = 32;
 /// The format of records without an extension area: fences, and all records of the first versions.
 pub(crate) const RECORD_FORMAT: u16 = 1;
-/// The format of records with an extension area: what this version writes, and the newest that it reads.
+/// The format of records whose body ends with an extension area, a list of fields that have tags. This
+/// version writes all records but fences in it, and it is the newest format that this version reads.
 pub(crate) const EXTENSIBLE_FORMAT: u16 = 2;
-/// A reader must understand every field with this tag or a higher one (REC-3).
+/// Fields of the extension area have tags. A reader must understand every field with this tag or a higher
+/// one, or refuse the record (REC-3).
 pub(crate) const TAG_REQUIRED_MIN: u16 = 0x8000;
 const MAGIC: [u8; 4] = *b"ATLR";
 const HEADER_BYTES: usize = 28;
@@ -57,7 +59,7 @@ impl FormatError {
 /// Builds the body of one record, then the frame around it.
 pub(crate) struct FrameWriter {
     bytes: Vec<u8>,
-    /// The extension area is still to be written.
+    /// True: the body needs an extension area that was not written yet.
     needs_extension: bool,
 }
 
@@ -68,7 +70,7 @@ impl FrameWriter {
         Self::with_format(EXTENSIBLE_FORMAT, kind, nonce, body_bytes)
     }
 
-    /// Begins a record that never gets an extension area.
+    /// Begins a record of a kind that never gets an extension area, in [`RECORD_FORMAT`].
     pub(crate) fn fixed(kind: u16, nonce: &Nonce) -> Self {
         Self::with_format(RECORD_FORMAT, kind, nonce, 128)
     }
@@ -98,13 +100,13 @@ impl FrameWriter {
         self
     }
 
-    /// Appends bytes whose length the reader knows.
+    /// Appends bytes without their length, because the reader knows how many there are.
     pub(crate) fn raw(&mut self, value: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(value);
         self
     }
 
-    /// Appends a string or byte string behind its length (u32).
+    /// Appends the length (u32) of a string or byte string, and then its bytes.
     pub(crate) fn bytes(&mut self, value: &[u8]) -> &mut Self {
         self.u32(value.len() as u32).raw(value)
     }
@@ -120,7 +122,7 @@ impl FrameWriter {
         self
     }
 
-    /// Closes the frame: fills in the length, appends the checksum.
+    /// Ends the frame: writes the body's length into the header, and appends the checksum. Returns the bytes.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         if self.needs_extension {
             self.extension(&[]);
@@ -133,14 +135,14 @@ impl FrameWriter {
     }
 }
 
-/// Reads the body of one checked frame front to back.
+/// Reads the fields of one frame's body, from the first to the last. The frame was checked before.
 #[derive(Debug)]
 pub(crate) struct FrameReader<'a> {
     frame: &'a [u8],
     at: usize,
     end: usize,
     kind: u16,
-    /// The record has an extension area that has not been read.
+    /// True: the record has an extension area that has not been read yet.
     has_extension: bool,
 }
 
@@ -158,7 +160,7 @@ impl<'a> FrameReader<'a> {
         let stored = u32_at(frame, end);
         let found = crc32c(&frame[..end]);
         let version = u16::from_le_bytes([frame[4], frame[5]]);
-        // The version is judged before the checksum, because a later format may have another checksum.
+        // The version is checked before the checksum, because a later format possibly has another checksum.
         if !(RECORD_FORMAT..=EXTENSIBLE_FORMAT).contains(&version) {
             let what = format!(
                 "record format {version} is not known to this version, which reads {RECORD_FORMAT} and \
@@ -182,7 +184,7 @@ impl<'a> FrameReader<'a> {
         self.kind
     }
 
-    /// The nonce of the attempt that wrote the record.
+    /// The random bytes by which a writer recognises its own record.
     pub(crate) fn nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         nonce.copy_from_slice(&self.frame[12..HEADER_BYTES]);
@@ -234,13 +236,13 @@ impl<'a> FrameReader<'a> {
         Ok(count)
     }
 
-    /// Whether every field has been read.
+    /// Whether all bytes of the body have been read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.at == self.end
     }
 
     /// Reads the extension area. Returns its fields by their tags; a record of format 1 has none. Leaves out
-    /// fields that are not in `known` and not required (REC-3).
+    /// a field whose tag is not in `known`, if REC-3 allows that; otherwise such a field is an error.
     pub(crate) fn extension(&mut self, known: &[u16]) -> Result<BTreeMap<u16, &'a [u8]>, FormatError> {
         let mut fields = BTreeMap::new();
         if !std::mem::take(&mut self.has_extension) {
@@ -269,8 +271,8 @@ impl<'a> FrameReader<'a> {
         Ok(fields)
     }
 
-    /// Ends the reading. Bytes that nobody has read are an error (REC-1). The extension area is the
-    /// exception: a reader of a kind without extension fields need not read it before.
+    /// Ends the reading. Bytes that were not read are an error (REC-1). The extension area is the exception:
+    /// this function reads it, so that a reader of a kind without such fields need not do so.
     pub(crate) fn finish(mut self) -> Result<(), FormatError> {
         self.extension(&[])?;
         if self.at != self.end {

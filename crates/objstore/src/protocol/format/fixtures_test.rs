@@ -1,5 +1,5 @@
-//! Goal:   records of every earlier version can be read for ever, and no change of the bytes that are written
-//!         goes unnoticed.
+//! Goal:   this version reads the records of every earlier version, and a change of the code that changes the
+//!         written bytes makes this test fail.
 //! Method: the folder fixtures/ has one record of each kind as bytes, in format 1 and as this version writes
 //!         it. Each line is a name and the bytes in hexadecimal.
 
@@ -74,7 +74,7 @@ fn in_parts() -> MapInParts {
     MapInParts { epoch, files_count: 4, parts: vec![first], removed: vec![26, 400], added }
 }
 
-/// In which format the bytes of a fixture are.
+/// Which version wrote the bytes of the fixtures: one that knew only format 1, or the present one.
 #[derive(Clone, Copy, PartialEq)]
 enum Written {
     InFormat1,
@@ -138,10 +138,12 @@ fn check_all(text: &str, written: Written) {
     check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
 }
 
-/// Compares the fixture of the given name with the bytes that are written now, and checks what it is read as.
+/// Checks the fixture of the given name. It must have the given bytes, which this version writes, and the
+/// given function must find that the expected record is read from it.
 type Check<'a> = dyn Fn(&str, Vec<u8>, &dyn Fn(&[u8]) -> bool) + 'a;
 
-/// Checks the records that hold files, when some of these files have labels.
+/// Checks the records that hold files, when some of these files have labels: an origin in another database, a
+/// storage class, an encryption key.
 fn check_labelled(check: &Check<'_>, in_parts: &Root) {
     let entries = labelled(part().entries);
     let part = MapPart { entries: entries.clone(), ..part() };

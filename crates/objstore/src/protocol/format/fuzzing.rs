@@ -1,4 +1,5 @@
-//! Fuzz targets for the readers of objstore, one for each kind of bytes that come from a bucket.
+//! Fuzz targets for the functions that decode records, one target for each kind of bytes that come from a
+//! bucket.
 //!
 //! A record has a checksum, which random bytes do not match. So each target reads its bytes as they are, and
 //! once more with a valid frame around them. A record that can be read must be the same when it is written
@@ -23,17 +24,17 @@ use crate::protocol::wal::replay::ReplayEnd;
 use crate::protocol::wal::wal_record::{MergedChunks, WalRun};
 use bytes::Bytes;
 
-/// A fuzz target: the reader of one kind of bytes.
+/// A fuzz target: a function that decodes one kind of bytes, and inputs for it.
 pub struct Target {
-    /// Its name, which is also the name of its folder in `fuzz/corpus/`.
+    /// The name of the target, which is also the name of its folder in `fuzz/corpus/`.
     pub name: &'static str,
-    /// Reads any bytes. A panic is a bug.
+    /// Decodes any bytes. It must not panic: a panic is the bug that the fuzzer looks for.
     pub run: fn(&[u8]),
-    /// Some valid inputs.
+    /// Returns some valid inputs, which the fuzzer changes to get others.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All targets.
+/// All fuzz targets, for the fuzzer and for fuzzing_test.rs.
 pub const TARGETS: &[Target] = &[
     Target { name: "roots", run: roots, seeds: root_seeds },
     Target { name: "maps", run: maps, seeds: map_seeds },
@@ -94,8 +95,8 @@ fn roots(bytes: &[u8]) {
     let _ = slots::decode_root_slot("root/3/2", bytes, id);
 }
 
-/// Reads several roots, one behind the other: a file map and its changes. Two bytes in front of each frame
-/// hold its length.
+/// Decodes several roots, one after the other: a full file map and then changes of it. Two bytes before each
+/// frame hold the frame's length.
 fn maps(mut bytes: &[u8]) {
     let mut files = FileMap::new();
     let mut map_slot = None;
@@ -113,7 +114,7 @@ fn maps(mut bytes: &[u8]) {
     }
 }
 
-/// Reads a part of a file map alone, and together with the changes that a root makes to it.
+/// Decodes a part of a file map, and then applies the changes that a root makes to it.
 fn parts(bytes: &[u8]) {
     round_trip(bytes, MapPart::decode, |part| part.encode(&NONCE));
     if let Some(Ok(part)) = mended(bytes).map(|frame| MapPart::decode(&frame)) {
@@ -156,8 +157,8 @@ fn hints(bytes: &[u8]) {
     round_trip(bytes, Alive::decode, |alive| alive.encode(&NONCE));
 }
 
-/// Reads the two local files `ATOLL` and `ATOLL_FILES`. A directory may have been copied from elsewhere, so
-/// their bytes are no more reliable than those of a bucket.
+/// Reads the two local files `ATOLL` and `ATOLL_FILES`. Possibly their directory was copied from elsewhere,
+/// so their bytes are no more reliable than those of a bucket.
 fn local(bytes: &[u8]) {
     round_trip(bytes, Marker::decode, |marker| marker.encode(&NONCE));
     round_trip(bytes, LocalFiles::decode, |files| files.encode(&NONCE));
@@ -165,7 +166,8 @@ fn local(bytes: &[u8]) {
 
 fn identities(bytes: &[u8]) {
     let _ = identity::parse(bytes, "a bucket");
-    // The same bytes with a correct checksum.
+    // Random bytes do not match the checksum in the text. So the same content is parsed once more with a
+    // correct one.
     if let Ok(found) = serde_json::from_slice::<identity::Identity>(bytes) {
         let text = serde_json::to_vec(&identity::summed(found)).unwrap_or_default();
         let _ = identity::parse(&text, "a bucket");
@@ -204,7 +206,8 @@ fn parsed_names(bytes: &[u8]) {
     let _ = (names::parse_file_epoch(key), crate::requests::bucket::is_plain_key(key));
 }
 
-/// Reads a log as a whole and in pieces. Both readings must find the same end of the log.
+/// Reads a log as a whole, and again in pieces. The first byte of the input is the size of the pieces. Both
+/// times the same last record must be found.
 fn logs(bytes: &[u8]) {
     let Some((piece, log)) = bytes.split_first() else { return };
     let mut whole = ReplayEnd::default();
@@ -226,7 +229,7 @@ fn entry(number: u64) -> MapEntry {
     }
 }
 
-/// A file in another database's prefix, with all labels.
+/// Returns an entry of a file that is in another database's prefix and has all labels.
 fn labelled(number: u64) -> MapEntry {
     let labels = Labels { storage_class: Some("COLD".into()), key_id: Some("k1".into()) };
     MapEntry { key: format!("/shop/{}", entry(number).key), labels, ..entry(number) }
@@ -282,7 +285,8 @@ fn in_parts() -> MapInParts {
     MapInParts { epoch: 3, files_count: 3, parts: vec![part], removed: vec![10], added: vec![labelled(12)] }
 }
 
-/// A part of a file map with a key of each form.
+/// Returns a part of a file map in which the names of objects have each of the forms that the encoding
+/// distinguishes.
 fn part_seeds() -> Vec<Vec<u8>> {
     let keyed = |number: u64, key: String| MapEntry { key, ..entry(number) };
     let key = |epoch, number: u64, extension| crate::files::object_key(epoch, &number.to_string(), extension);
@@ -393,8 +397,8 @@ fn name_seeds() -> Vec<Vec<u8>> {
     keys.into_iter().map(String::into_bytes).collect()
 }
 
-/// Inputs for `logs`: a log of complete records, behind one byte with the size of the pieces in which the log
-/// is read.
+/// Returns an input for `logs`: one byte with the size of the pieces in which the log is read, and then a log
+/// of complete records.
 fn log_seeds() -> Vec<Vec<u8>> {
     let record = |sequence: u64| {
         let content = [&sequence.to_le_bytes()[..], b"changes"].concat();

@@ -17,7 +17,8 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
 }
 
-/// Makes one to three changes: a byte, a bit, a number that is too large, a piece removed or doubled.
+/// Makes one to three changes in `bytes`: another byte, a flipped bit, up to 16 bytes that are all 0xff, a
+/// piece that is removed or doubled.
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..=random.below(3) {
         if bytes.is_empty() {

@@ -1,5 +1,5 @@
 //! Reads one published root: its file map, its MANIFEST, its WAL. Restores, the server's own tasks and
-//! `atollctl` use it.
+//! `atollctl` use these functions.
 //!
 //! The readers check everything: a record that is missing, misplaced or damaged gives an error that names it,
 //! never an empty result.
@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 /// How many GETs run at a time while many small objects are read.
 const PARALLEL_GETS: usize = 32;
-/// How many GETs of merged objects run at a time. Each object is in memory as a whole, so they take 128 MiB
-/// together.
+/// How many GETs of merged objects run at a time. Each object is in memory as a whole and has at most 64 MiB,
+/// so they take at most 128 MiB together.
 const PARALLEL_RUNS: usize = 2;
 
 /// A root with its complete file map.
@@ -56,8 +56,8 @@ pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
 }
 
 /// Returns the objects that a restore of `image` reads, with their sizes, except the log chunks that are
-/// objects of their own. The size of a root is not known and given as 0. Objects of other databases may be
-/// among them.
+/// objects of their own. The size of a root is not known and given as 0. If the database is a clone, table
+/// files of other databases can be among them.
 ///
 /// Requests: a LIST.
 pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<str>, u64)>> {
@@ -78,7 +78,7 @@ pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<s
     Ok(objects)
 }
 
-/// Returns the files of `map`, which root `id` holds.
+/// Returns the files of `map`, which is the file map of root `id` and stored in parts.
 ///
 /// Errors: `NotFound` when a part is absent; `Corruption`. Requests: one GET per part.
 pub(crate) async fn load_parts(bucket: &Bucket, map: &MapInParts, id: RootId) -> Result<FileMap> {
@@ -130,7 +130,8 @@ pub(crate) async fn read_root(bucket: &Bucket, id: RootId) -> Result<Root> {
     }
 }
 
-/// Applies the changes that one root makes to the file map. A root whose map is in parts makes none.
+/// Applies the changes that `root` makes to the file map `files`. `map_slot`: the slot of the root with the
+/// full map on which all changes build. A root whose map is in parts changes nothing here.
 pub(crate) fn apply(files: &mut FileMap, root: &Root, map_slot: u64) -> Result<()> {
     let object = names::root(root.id.epoch, root.id.slot);
     let broken = |what: &str| Err(StoreError::Corruption(format!("{object}: {what}")));
@@ -221,8 +222,8 @@ fn append_manifest(
             "{expected} is missing in the bucket; the next one is {key}"
         )));
     }
-    // A chunk may reach beyond this root, when the bytes of the next root were uploaded and that root was
-    // never created.
+    // A chunk can have bytes that do not belong to this root: those for the next root, which were uploaded
+    // although that root was never created.
     let wanted = (root.manifest_bytes as usize - manifest.len()).min(chunk.bytes.len());
     let part = &chunk.bytes[..wanted];
     *crc = crc32c_join(*crc, crc32c(part), part.len() as u64);
@@ -230,13 +231,13 @@ fn append_manifest(
     Ok(())
 }
 
-/// Passes the chunks of `root` that can be replayed to `each`, in order. Returns the number of the first
-/// chunk that it did not pass.
+/// Passes to `each`, in order, the log chunks that a restore of `root` replays. Returns the number of the
+/// first chunk that it did not pass.
 ///
 /// `end`: the number of the WAL's fence. None: the epoch is still open, and all chunks up to the first gap
 /// are read. Errors: `Corruption` when a chunk below `end` is missing, damaged or does not continue the chunk
 /// before it, or when the chunks end before the last one that the root needs. Requests: one GET per merged
-/// object that `root` names, and one per chunk behind the merged objects.
+/// object that `root` names, and one per chunk that is in none of them.
 pub(crate) async fn read_wal(
     bucket: &Bucket,
     root: &Root,
@@ -259,9 +260,9 @@ pub(crate) enum WalkEnd {
     Absent,
 }
 
-/// Passes the chunks behind `root` to `each`, in order, up to the first chunk whose DDL number is above
-/// `ddl_max`. Returns the number of the first chunk that it did not pass, or at which `each` asked to stop,
-/// and why it stopped.
+/// Passes to `each`, in order, the log chunks from the first one that `root` needs. Stops before the first
+/// chunk whose DDL number is above `ddl_max`. Returns the number of the first chunk that it did not pass, or
+/// at which `each` asked to stop, and why it stopped.
 ///
 /// `end`, errors, requests: as for [`read_wal`], except that it does not check whether the root needs more
 /// chunks.
@@ -312,7 +313,7 @@ fn named_and_absent(root: &Root, error: StoreError) -> StoreError {
     }
 }
 
-/// What [`walk_wal`] knows while it reads chunks.
+/// The state of [`walk_wal`] while it reads chunks.
 struct Walk<'a, F> {
     root: &'a Root,
     chain: Chain,
@@ -323,8 +324,8 @@ struct Walk<'a, F> {
 }
 
 impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
-    /// Checks chunk `chunk` and passes it to `each`, unless the chunk lies in front of what the root needs.
-    /// Returns Some when the walk ends.
+    /// Checks chunk `chunk` and passes it to `each`, unless its number is lower than that of the first chunk
+    /// that the root needs. Returns Some with the reason when no further chunk is to be read.
     fn give(&mut self, chunk: u64, object: &Bytes) -> Result<Option<WalkEnd>> {
         if chunk > self.next {
             return Err(StoreError::Corruption(format!(
@@ -347,11 +348,11 @@ impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
     }
 }
 
-/// Checks that chunks follow each other without a gap: every chunk stores the checksum of the object of the
-/// chunk before it.
+/// Checks that each chunk continues the chunk before it. Every chunk stores a checksum of the previous
+/// chunk's object, so a chunk that is missing or was replaced is noticed.
 pub(crate) struct Chain {
     epoch: u64,
-    /// Number and checksum of the last chunk.
+    /// Number and checksum of the chunk that was checked last. None: no chunk was checked yet.
     last: Option<(u64, u32)>,
 }
 

@@ -1,4 +1,5 @@
-//! The format of the bucket: names, frames, records and slots, and the reader of one published root.
+//! The format of the bucket: the names of objects, the frame and the content of records, create-only slots,
+//! and a reader of one published root.
 
 pub(in crate::protocol) mod codec;
 #[cfg(test)]

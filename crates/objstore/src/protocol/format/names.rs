@@ -5,20 +5,21 @@
 //! order. Nothing here reads an object. Source: design of the bucket, docs/internals/formats-bucket.md, table
 //! FMT-W0.
 
-/// The database's identity; create-only.
+/// The record with the database's identity. It is created once and never changed.
 pub(crate) const DB: &str = "db.json";
-/// The liveness hint: advisory, overwritten in place.
+/// The hint that the owner lives or has closed the database. Each new hint overwrites it.
 pub(crate) const ALIVE: &str = "hint/alive";
-/// The names of the tables: advisory, overwritten in place.
+/// The hint with the names of the tables (table_names.rs). Each new hint overwrites it.
 pub(crate) const TABLES: &str = "hint/tables";
 
-/// Which state of its source a copy has (mirror.rs); advisory.
+/// The hint in a copy of a database that says which state of its source the copy has (mirror.rs).
 pub(crate) const COPIED: &str = "hint/copied";
 
-/// When a trial restore was last made, and its outcome (prove.rs); advisory.
+/// The hint that says when a trial restore was last made, and its outcome (prove.rs).
 pub(crate) const PROVED: &str = "hint/proved";
 
-/// The name of an object that a probe of the bucket creates and deletes at once.
+/// The name of an object that a server creates and deletes at once, to test whether the bucket supports
+/// create-only PUTs. `random` keeps the names of two such tests apart.
 pub(crate) fn probe(random: u64) -> String {
     format!("hint/probe/{random:016x}")
 }
@@ -32,9 +33,10 @@ pub(crate) const MANIFEST_DIR: &str = "man/";
 pub(crate) const WAL_DIR: &str = "wal/";
 /// Prefix of every pin.
 pub(crate) const PIN_DIR: &str = "pin/";
-/// Prefix of the names of snapshots.
+/// Prefix of the records that give pins the names of snapshots, and of the protections of snapshots.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshot/";
-/// Prefix of the horizons: records that say below which root objects may have been deleted.
+/// Prefix of the horizons. A horizon is a record with a root in its name. It says that the collector has
+/// possibly deleted objects that only older roots need.
 pub(crate) const HORIZON_DIR: &str = "gc/horizon/";
 /// Prefix of the tombs, which list keys to delete.
 pub(crate) const TOMB_DIR: &str = "tomb/";
@@ -55,15 +57,16 @@ pub(crate) fn root(epoch: u64, slot: u64) -> String {
     format!("root/{epoch:020}/{slot:020}")
 }
 
-/// A MANIFEST in the bucket: RocksDB's number of it, and the number of the copy. A MANIFEST that has become
-/// many small objects is uploaded again as a few big ones, under the next copy number.
+/// A MANIFEST in the bucket: the number that RocksDB gave it, and the number of the upload. A MANIFEST that
+/// has become many small objects is uploaded again as a few big ones, with a `copy` that is one higher. The
+/// first upload has `copy` 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct ManifestCopy {
     pub(crate) number: u64,
     pub(crate) copy: u32,
 }
 
-/// `man/<E>/<M>/`, and `man/<E>/<M>-<copy>/` for later copies.
+/// Prefix of the chunks of one MANIFEST: `man/<E>/<M>/`, or `man/<E>/<M>-<copy>/` if it was uploaded again.
 pub(crate) fn manifest_dir(epoch: u64, manifest: ManifestCopy) -> String {
     let number = manifest.number;
     match manifest.copy {
@@ -84,18 +87,18 @@ pub(crate) fn wal_chunk(epoch: u64, chunk: u64) -> String {
     format!("wal/{epoch:020}/{chunk:020}")
 }
 
-/// The name of the merged object with the chunks `first..end`.
+/// The name of the merged object that holds the chunks from `first` to `end - 1`.
 pub(crate) fn merged_chunks(epoch: u64, first: u64, end: u64) -> String {
     format!("wal/{epoch:020}/{first:020}-{end:020}")
 }
 
-/// Part number `part` of the file maps of `epoch`.
+/// The name of part number `part` of the file maps of `epoch`.
 pub(crate) fn map_part(epoch: u64, part: u64) -> String {
     format!("map/{epoch:020}/{part:020}")
 }
 
-/// The name of a horizon: from its creation on, the collector may delete objects that only roots before root
-/// `slot` of `epoch` need.
+/// The name of a horizon: from its creation on, the collector is allowed to delete objects that only roots
+/// before root `slot` of `epoch` need.
 pub(crate) fn horizon(epoch: u64, slot: u64) -> String {
     format!("{HORIZON_DIR}{epoch:020}/{slot:020}")
 }
@@ -106,37 +109,40 @@ pub(crate) fn tomb(epoch: u64, number: u64) -> String {
 }
 
 /// The name of a record that protects a snapshot until a time in seconds since 1970. `snapshot`: the key of
-/// the snapshot's name.
+/// the record with the snapshot's name.
 pub(crate) fn protection(snapshot: &str, until_s: u64) -> String {
     format!("{snapshot}-until-{until_s:020}")
 }
 
-/// Returns the key of the snapshot's name, and the time, in `snapshot/<digits>-until-<seconds>`.
+/// Returns the two parts of `snapshot/<digits>-until-<seconds>`: the key of the record with the snapshot's
+/// name, and the time. None: `key` is another name.
 pub(crate) fn parse_protection(key: &str) -> Option<(&str, u64)> {
     let (snapshot, until_s) = key.split_once("-until-")?;
     Some((snapshot, number_of(until_s)?))
 }
 
-/// The number in `epoch/<E>`.
+/// Returns the number in `epoch/<E>`. None: `key` is another name.
 pub(crate) fn parse_epoch(key: &str) -> Option<u64> {
     number_of(key.strip_prefix(EPOCH_DIR)?)
 }
 
-/// The numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>`, `tomb/<E>/<n>` or `gc/horizon/<E>/<S>`. `dir`
-/// is [`ROOT_DIR`], [`WAL_DIR`], [`MAP_DIR`], [`TOMB_DIR`] or [`HORIZON_DIR`].
+/// Returns the numbers in `root/<E>/<S>`, `wal/<E>/<k>`, `map/<E>/<n>`, `tomb/<E>/<n>` or
+/// `gc/horizon/<E>/<S>`. `dir` says which of these is expected: [`ROOT_DIR`], [`WAL_DIR`], [`MAP_DIR`],
+/// [`TOMB_DIR`] or [`HORIZON_DIR`]. None: `key` is another name.
 pub(crate) fn parse_slot(dir: &str, key: &str) -> Option<(u64, u64)> {
     let (epoch, slot) = key.strip_prefix(dir)?.split_once('/')?;
     Some((number_of(epoch)?, number_of(slot)?))
 }
 
-/// The epoch, first chunk and end in `wal/<E>/<first>-<end>`.
+/// Returns the epoch, the first chunk and the end in `wal/<E>/<first>-<end>`. None: `key` is another name.
 pub(crate) fn parse_merged_chunks(key: &str) -> Option<(u64, u64, u64)> {
     let (epoch, chunks) = key.strip_prefix(WAL_DIR)?.split_once('/')?;
     let (first, end) = chunks.split_once('-')?;
     Some((number_of(epoch)?, number_of(first)?, number_of(end)?))
 }
 
-/// Returns the epoch, the MANIFEST and the offset in `man/<E>/<M>[-<copy>]/<offset>`.
+/// Returns the epoch, the MANIFEST and the offset in `man/<E>/<M>[-<copy>]/<offset>`. None: `key` is another
+/// name.
 pub(crate) fn parse_manifest_chunk(key: &str) -> Option<(u64, ManifestCopy, u64)> {
     let (epoch, rest) = key.strip_prefix(MANIFEST_DIR)?.split_once('/')?;
     let (manifest, offset) = rest.split_once('/')?;
@@ -148,20 +154,22 @@ pub(crate) fn parse_manifest_chunk(key: &str) -> Option<(u64, ManifestCopy, u64)
     Some((number_of(epoch)?, ManifestCopy { number: number_of(number)?, copy }, number_of(offset)?))
 }
 
-/// The epoch in `sst/<hh>/<E>-<anything>`. None: the name has another form, so the collector never deletes
-/// the object.
+/// Returns the epoch in `sst/<hh>/<E>-<anything>`. None: the name has another form, so the collector never
+/// deletes the object.
 pub(crate) fn parse_file_epoch(key: &str) -> Option<u64> {
     let (_, name) = key.strip_prefix(FILE_DIR)?.split_once('/')?;
     let (epoch, _) = name.split_once('-')?;
     digits(epoch)
 }
 
-/// The last part of the name of a copied table file. `fingerprint` identifies the file that was copied.
+/// The part of a copied table file's name that follows the epoch. `fingerprint` identifies the file that was
+/// copied.
 pub(crate) fn copied_name(fingerprint: &str) -> String {
     format!("c{fingerprint}")
 }
 
-/// The epoch and the name in `sst/<hh>/<E>-c<fingerprint>.sst`.
+/// Returns the epoch and the name `c<fingerprint>` in `sst/<hh>/<E>-c<fingerprint>.sst` (or `.blob`). None:
+/// `key` is no copied table file.
 pub(crate) fn parse_copied_file(key: &str) -> Option<(u64, &str)> {
     let (_, last) = key.strip_prefix(FILE_DIR)?.split_once('/')?;
     let (epoch, name) = last.split_once('-')?;
@@ -170,7 +178,8 @@ pub(crate) fn parse_copied_file(key: &str) -> Option<(u64, &str)> {
     Some((number_of(epoch)?, name)).filter(|_| is_copied)
 }
 
-/// Reads exactly twenty digits. A shorter or longer number is not in a name of this protocol.
+/// Reads exactly twenty digits. None: `text` is anything else, which no name of this protocol has as a
+/// number.
 fn number_of(text: &str) -> Option<u64> {
     if text.len() != 20 { None } else { digits(text) }
 }

@@ -1,7 +1,8 @@
 //! The records of the bucket protocol and their bodies (byte tables: docs/internals/formats-bucket.md).
 //!
 //! Nothing here sends a request. Bytes that are no valid record give an error that says what is wrong; the
-//! caller adds the name of the object. The number of a kind is never used again.
+//! caller adds the name of the object. The number of a kind of records is never given to another kind, not
+//! even when the first kind is no longer written.
 
 use crate::protocol::format::codec::{FormatError, FrameReader, FrameWriter, Nonce};
 use crate::protocol::format::names::ManifestCopy;
@@ -23,55 +24,58 @@ const KIND_ALIVE: u16 = 7;
 const KIND_MARKER: u16 = 8;
 pub(crate) const KIND_MERGED_CHUNKS: u16 = 10;
 
-/// Field of a root's extension area: its newest commits. Not required, because a restore does not use it.
+/// Field of a root's extension area: its newest commits. The tag allows older versions to ignore the field,
+/// because a restore does not use it.
 const TAG_POSITION: u16 = 0x0001;
-/// Field of a root's extension area: the merged objects of its WAL. Required, because a reader that ignored
-/// it would look for chunks that have been deleted.
+/// Field of a root's extension area: the merged objects of its WAL. Versions that do not know it must refuse
+/// the root, because they would look for chunks that have been deleted.
 const TAG_WAL_RUNS: u16 = 0x8001;
-/// Field of a root's extension area: its file map, if it is in parts. Required, because the map would lack
-/// files without it.
+/// Field of a root's extension area: its file map, if the map is in parts. Versions that do not know it must
+/// refuse the root, because without this field the map would lack files.
 const TAG_MAP_IN_PARTS: u16 = 0x8004;
 
-/// Fields of a marker's extension area: the nonces of the claim and of the root that the marker names. Not
-/// required, because earlier versions do not compare them.
+/// Fields of a marker's extension area: the nonces of the claim and of the root that the marker names. Their
+/// tags allow earlier versions to ignore them, because these do not compare nonces.
 const TAG_CLAIM_NONCE: u16 = 0x0001;
 const TAG_ROOT_NONCE: u16 = 0x0002;
 
-/// How many bytes of a server's name a fence has room for.
+/// The most bytes of a server's name that a fence stores.
 const FENCE_SERVER_BYTES: usize = 96;
 /// The size of every fence object: frame (32), epoch (8), name (1 + 96). The collector keeps each root or
-/// chunk of a former epoch that has this size, because it may be a fence, and fences are never deleted.
+/// chunk of a former epoch that has this size, because it is possibly a fence, and fences are never deleted.
 pub(crate) const FENCE_BYTES: u64 = 137;
 
-/// `epoch/<E>`: which server claimed the epoch. Never deleted.
+/// `epoch/<E>`: says which server claimed the epoch. It is never deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EpochClaim {
     pub(crate) epoch: u64,
     pub(crate) server_id: String,
-    /// When the epoch was claimed, in milliseconds since 1970; for people only.
+    /// When the epoch was claimed, in milliseconds since 1970. For people, and to find the epoch to which a
+    /// moment of the past belongs (past.rs, PAST-3).
     pub(crate) claimed_ms: u64,
     pub(crate) home: Home,
 }
 
-/// The record that closes an epoch. It is the last slot in `root/<E>/` and in `wal/<E>/`.
+/// The record with which a newer server closes an epoch. It is in the slot after the last root in `root/<E>/`
+/// and after the last chunk in `wal/<E>/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fence {
     pub(crate) by_epoch: u64,
     pub(crate) by_server: String,
 }
 
-/// The name of a published root. Roots are ordered by epoch, then by slot.
+/// Epoch and slot of a published root, which are its name. Roots are ordered by epoch, then by slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RootId {
     pub(crate) epoch: u64,
     pub(crate) slot: u64,
 }
 
-/// `root/<E>/0`: the owner of E has fenced every former epoch and starts from `base`.
+/// `root/<E>/0`: says that the owner of E has fenced every former epoch and starts from `base`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClaimRoot {
     pub(crate) epoch: u64,
-    /// The last root ever published before E; None in a database that never published.
+    /// The last root that was published before E. None: no root was published before.
     pub(crate) base: Option<RootId>,
     /// The end of the WAL of the base: readers ignore chunks of `wal/<base.epoch>/` from this number on.
     pub(crate) wal_end: u64,
@@ -81,37 +85,39 @@ pub(crate) struct ClaimRoot {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Root {
     pub(crate) id: RootId,
-    /// RocksDB's MANIFEST, the length of it that this root has, and the checksum of that length.
+    /// The MANIFEST of this root, how many of its first bytes belong to the root, and the checksum of these
+    /// bytes.
     pub(crate) manifest: ManifestCopy,
     pub(crate) manifest_bytes: u64,
     pub(crate) manifest_crc32c: u32,
-    /// The root contains all MANIFEST edits up to this DDL number. A chunk of the WAL names the edit that it
-    /// needs (gate PUB-G8).
+    /// The MANIFEST edits on which later log depends are numbered (DDL numbers). The root contains all edits
+    /// up to this number. A log chunk that needs a higher one is not replayed over this root (gate PUB-G8).
     pub(crate) ddl_seq: u64,
     /// The smallest number of a WAL that RocksDB still had when this state was taken.
     pub(crate) wal_min: u64,
-    /// The first chunk of `wal/<E>/` a restore needs.
+    /// The first chunk of `wal/<E>/` that a restore needs.
     pub(crate) wal_first_chunk: u64,
-    /// A restore needs every chunk below this one (gate PUB-G2).
+    /// A restore needs every chunk from `wal_first_chunk` up to the one before this number. They were in the
+    /// bucket before the root was created (gate PUB-G2).
     pub(crate) wal_needed_end: u64,
-    /// For people only; no decision depends on it.
+    /// When the root was made, in milliseconds since 1970. For people, and for the age of the history's pins.
     pub(crate) published_ms: u64,
     /// The slot of the root with the full file map to which this root's changes apply; this root's own slot
     /// when its map is full. Only earlier versions wrote roots whose map is not full.
     pub(crate) map_slot: u64,
     /// The number of files in the map after this root. A reader checks it.
     pub(crate) files_count: u64,
-    /// The file map in parts; None: it is small and stands in `added`. With a map in parts, `added` and
-    /// `removed` are empty.
+    /// The file map, if it is stored in parts; then `added` and `removed` are empty. None: the map is small,
+    /// so `added` and `removed` hold it.
     pub(crate) map_in_parts: Option<MapInParts>,
     /// All files when the map is full; otherwise the files that are new since the previous slot.
     pub(crate) added: Vec<MapEntry>,
     /// The numbers of the files that are gone since the previous slot; empty when the map is full.
     pub(crate) removed: Vec<u64>,
-    /// The merged objects of the WAL, in ascending order. The chunks behind the last of them are objects of
-    /// their own.
+    /// The merged objects of the WAL, in ascending order. All chunks with higher numbers are objects of their
+    /// own.
     pub(crate) wal_runs: Vec<WalRun>,
-    /// The newest commits that the root has. None in roots of earlier versions.
+    /// The newest commits at the time when the root was made. None: an earlier version made the root.
     pub(crate) position: Option<Position>,
 }
 
@@ -138,7 +144,7 @@ pub(crate) struct WalChunk {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// `hint/alive`: shows that the owner lives, or that it has closed the database. Advisory.
+/// `hint/alive`: shows that the owner lives, or that it has closed the database. No safety depends on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Alive {
     pub(crate) epoch: u64,
@@ -147,14 +153,15 @@ pub(crate) struct Alive {
     pub(crate) closed: bool,
 }
 
-/// The local file `ATOLL`: to which database and epoch this directory belongs.
+/// The local file `ATOLL`: says to which database, epoch and root the local directory belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Marker {
     pub(crate) db_uuid: String,
-    /// The epoch that last owned the directory.
+    /// The epoch of the server that used the directory last.
     pub(crate) epoch: u64,
-    /// The root that was to be published last. It is written before that root is created, so it is never
-    /// older than the newest root that this directory published.
+    /// The newest root that the server with this directory has published or was about to publish. The marker
+    /// is written before the root is created, so the directory is never older than the bucket (DIR-2). Slot 0
+    /// of `epoch`: the epoch has published nothing yet.
     pub(crate) root: RootId,
     /// The nonce of the claim of `epoch`; None in markers of earlier versions.
     pub(crate) claim_nonce: Option<Nonce>,
@@ -162,7 +169,8 @@ pub(crate) struct Marker {
     pub(crate) root_nonce: Option<Nonce>,
 }
 
-/// The record in a slot of `root/<E>/`.
+/// The record in a slot of `root/<E>/`: the claim in slot 0, then roots, and a fence at the end of a closed
+/// epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "few live at once, and each is short-lived")]
 pub(crate) enum RootSlot {
@@ -171,7 +179,7 @@ pub(crate) enum RootSlot {
     Fence(Fence),
 }
 
-/// The record in a slot of `wal/<E>/`.
+/// The record in a slot of `wal/<E>/`: chunks, and a fence at the end of a closed epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WalSlot {
     Chunk(WalChunk),
@@ -189,7 +197,7 @@ impl EpochClaim {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let mut frame = open(bytes, KIND_EPOCH, "an epoch claim")?;
         let (epoch, server_id, claimed_ms) = (frame.u64()?, frame.string()?, frame.u64()?);
-        // Claims of the first versions have no home.
+        // Claims of the first versions end here: they do not say on which machine the owner runs.
         let home = if frame.is_at_end() { Home::default() } else { Home::read(&mut frame)? };
         frame.finish().map(|()| Self { epoch, server_id, claimed_ms, home })
     }
@@ -218,7 +226,7 @@ impl Fence {
     }
 }
 
-/// The longest prefix of `server` that fits into a fence and does not cut a character.
+/// Returns the longest prefix of `server` that fits into a fence and does not end inside a character.
 fn fence_name(server: &str) -> &str {
     let mut end = server.len().min(FENCE_SERVER_BYTES);
     while !server.is_char_boundary(end) {
@@ -260,7 +268,7 @@ impl Root {
         self.map_slot == self.id.slot
     }
 
-    /// The number of the first chunk that is an object of its own.
+    /// The number of the first needed chunk that is an object of its own and in no merged object.
     pub(crate) fn wal_loose_first(&self) -> u64 {
         self.wal_runs.last().map_or(0, |run| run.end).max(self.wal_first_chunk)
     }
@@ -336,7 +344,7 @@ impl Root {
 }
 
 impl Root {
-    /// Checks that the fields about the file map fit each other.
+    /// Checks that the fields about the file map do not contradict each other.
     fn check_map(&self) -> Result<(), &'static str> {
         let count = match &self.map_in_parts {
             Some(map) if !self.is_full() || !self.added.is_empty() || map.epoch != self.id.epoch => {

@@ -103,9 +103,10 @@ fn payload(random: &mut Random) -> Vec<u8> {
     (0..random.below(50)).map(|_| random.next() as u8).collect()
 }
 
-/// Returns an example of every kind of record as bytes, with the function that decodes it. Each was checked
-/// to decode to itself.
+/// Decodes the bytes of one kind of record, and drops the record.
 type Decoder = fn(&[u8]) -> Result<(), FormatError>;
+/// Returns an example of every kind of record as bytes, with the function that decodes it. Also checks that
+/// each record is the same after it was written and read.
 fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
     let home = Home { boot: text(random), device: random.next(), inode: random.next() };
     let (server_id, claimed_ms) = (text(random), random.next());
@@ -205,8 +206,8 @@ fn lengths_that_lie_under_a_good_checksum_are_refused() {
             let end = damaged.len() - 4;
             let crc = crc32c(&damaged[..end]);
             damaged[end..].copy_from_slice(&crc.to_le_bytes());
-            // Many of these are valid numbers. The decoder must not panic or allocate without bound for any
-            // of them.
+            // At many offsets u32::MAX is a valid number, so decoding is allowed to succeed. But it must not
+            // panic or allocate very much memory at any offset.
             let _ = decode(&damaged);
         }
     }
@@ -256,7 +257,7 @@ fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Returns a root that has only fields of the first format.
+/// Returns a root that format 1 of the records can store, because nothing of it is in the extension area.
 pub(in crate::protocol) fn root_of_format_1() -> Root {
     let key = "sst/ab/00000000000000000003-25.sst".to_owned();
     Root {
@@ -313,7 +314,8 @@ fn unknown_fields_of_an_extension_area_are_ignored_or_refused_by_their_tag() {
     }
 }
 
-/// The root has one file, number 25.
+/// The root of this test has one file, number 25. Each malformed list of labels names another number, or a
+/// number twice, or ends too early or too late.
 #[test]
 fn labels_that_fit_no_file_are_refused() {
     let origins = |value: &[u8]| RootSlot::decode(&root_with_fields(&[(0x8002, value)]));

@@ -1,5 +1,5 @@
-//! Functions for create-only slots: read a slot, create one until the outcome is known, find the last one of
-//! an epoch.
+//! Functions for slots, which are objects that can be created only once: read a slot, repeat its creation
+//! until the outcome is known, find the last slot of an epoch.
 //!
 //! SLOT-1: the request that creates a slot is repeated with the same bytes until it is known who created the
 //!     slot. An unclear answer counts neither as success nor as failure.
@@ -19,8 +19,8 @@ const SETTLE_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Creates `key` with `bytes` and repeats the request until the outcome is known, however long it takes.
 /// Calls `failed` with each failure.
 ///
-/// Errors: only those that a repetition cannot cure. An unavailable or full bucket and refused keys (keys
-/// rotate) are waited out.
+/// Errors: only those that a repetition cannot cure. When the bucket is unavailable or full, or refuses the
+/// keys, this function waits and tries again: keys can be replaced while the server runs.
 pub(crate) async fn settle(
     bucket: &Bucket,
     key: &str,
@@ -40,7 +40,7 @@ pub(crate) async fn settle(
     }
 }
 
-/// Whether the same request may succeed later.
+/// Whether the same request can succeed later. False: `error` will come back each time.
 pub(crate) fn is_passing(error: &StoreError) -> bool {
     matches!(error, StoreError::Unavailable(_) | StoreError::Refused(_) | StoreError::NoSpace(_))
 }
@@ -49,8 +49,8 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
 /// network that damages one reply in a hundred damages two replies in a row for some of them.
 const READS_MAX: u32 = 3;
 
-/// Reads `key` and decodes it. Bytes that cannot be decoded are read again, because the reply may have been
-/// damaged on its way from an intact object.
+/// Reads `key` and decodes it. Bytes that cannot be decoded are read again, because possibly only the reply
+/// was damaged on its way, and the object is intact.
 ///
 /// Requests: one GET, up to [`READS_MAX`] when bytes were damaged.
 pub(crate) async fn read_record<T>(
@@ -127,13 +127,13 @@ pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u
         .collect())
 }
 
-/// How often the slots of one epoch are listed. A living owner may delete the last listed root before it is
-/// read.
+/// How often the slots of one epoch are listed before `read_last_slot` gives up. A living owner can delete
+/// the last listed root before it is read, and then a new listing is needed.
 const LISTINGS_MAX: u32 = 8;
 
 /// Reads the last slot of `root/<epoch>/`. Returns its number and record, or None when there is no slot. A
-/// living owner deletes old roots: when the slot is absent, the slots are listed again, and a newer one is
-/// read.
+/// living owner deletes old roots. So when the slot `listed` is absent, the slots are listed again, and a
+/// newer one is read.
 ///
 /// `listed`: the last slot of an earlier listing. Errors: `NotFound` with the name of a slot that is absent
 /// although there is no newer one; `Unavailable` after 8 listings whose last slot was deleted before it was
@@ -164,8 +164,8 @@ pub(crate) async fn read_last_slot(
     )))
 }
 
-/// Returns the last record of `root/<epoch>/` that is no fence. None: there is none. The last slot may be a
-/// fence; then the slots in front of it are read.
+/// Returns the last record of `root/<epoch>/` that is no fence. None: there is none. If the last slot holds a
+/// fence, the lower slots are read, the highest first.
 ///
 /// Errors, requests: those of [`read_last_slot`], and a LIST; at a fence another LIST and a GET.
 pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
@@ -185,7 +185,7 @@ pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<Ro
     Ok(None)
 }
 
-/// The error for a fenced owner; it says which server took over.
+/// Makes the error for a fenced owner, which says which server took over.
 pub(crate) fn fenced_error(epoch: u64, fence: &Fence) -> StoreError {
     StoreError::Fenced(format!(
         "this server (epoch {epoch}) no longer owns the database in the bucket: epoch {} of server '{}' took it \

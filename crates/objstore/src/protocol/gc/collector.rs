@@ -33,13 +33,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 
 /// How many DELETEs run at a time.
 const PARALLEL_DELETES: usize = 8;
-/// How many searches follow the last root of a busy time. The second search finds uploads that ended after
-/// the first.
+/// How many searches are made after the last new root, until there is another root. The second search finds
+/// uploads that ended after the first one.
 const SEARCHES_PER_CHANGE: u32 = 2;
 /// The time between searches grows by this for each page of the listing, so that there are at most 60 LISTs
 /// per hour.
 const REST_PER_PAGE: Duration = Duration::from_secs(60);
-/// Objects per page of a listing.
+/// How many objects the reply to one LIST shows at most.
 const PAGE_OBJECTS: usize = 1000;
 
 /// Runs until the database is closed or fenced. At a close, writes the keys that are still to be deleted into
@@ -68,9 +68,11 @@ struct Collector {
     tuning: GcTuning,
     tombs: Vec<Tomb>,
     tombs_written: u64,
-    /// When the keys of the inbox are written into a tomb.
+    /// When the keys of the inbox are written into a tomb. None: no keys wait there, or there is no room for
+    /// them, because the tombs hold too many keys already.
     gather_until: Option<Instant>,
-    /// The collector does nothing before this time, because requests have failed or a pin holds everything.
+    /// The collector does nothing before this time, because requests have failed or a pin forbids all
+    /// deletions.
     not_before: Instant,
     /// The length of the last pause after a failure. Zero after a batch was deleted.
     rest: Duration,
@@ -79,13 +81,14 @@ struct Collector {
     /// that number changed.
     roots_seen: Option<u64>,
     searches: u32,
-    /// An extra search is due at this time, because pins were deleted and their objects may have become
-    /// unneeded.
+    /// An extra search is due at this time, because pins were deleted and possibly nothing needs their
+    /// objects. None: no extra search is due.
     search_again_at: Option<Instant>,
     is_hold_told: bool,
-    /// The highest horizon that this process has created.
+    /// The highest horizon that this process has created: the collector is allowed to delete objects that
+    /// only older roots need. None: it has created none.
     horizon: Option<RootId>,
-    /// The objects that pins hold, as of the last listing of pins.
+    /// The objects that pins need, as of the last listing of pins.
     held: Held,
 }
 
@@ -110,7 +113,7 @@ impl Collector {
         }
     }
 
-    /// When there will be something to do. None: only after another task wakes the collector.
+    /// When the collector has something to do next. None: not before another task wakes it.
     fn next_event(&mut self) -> Option<Instant> {
         let mut events: Vec<Instant> = self.history_event().into_iter().collect();
         if self.shared.inbox.has_keys() && self.has_room() {
@@ -124,7 +127,8 @@ impl Collector {
         events.into_iter().min().map(|moment| moment.max(self.not_before))
     }
 
-    /// Does what is due.
+    /// Does what is due now: aborts failed uploads, pins roots, writes tombs, deletes objects whose grace
+    /// time is over, searches the bucket.
     async fn turn(&mut self) -> Result<()> {
         let now = Instant::now();
         if now < self.not_before {
@@ -200,7 +204,8 @@ impl Collector {
         keys.dedup();
         for (index, batch) in keys.chunks(KEYS_PER_TOMB_MAX).enumerate() {
             let name = names::tomb(self.shared.epoch, self.tombs_written);
-            // A number is used once, because a failed attempt may have created the tomb with it.
+            // Each number is used for one attempt only, because a failed attempt has possibly created the
+            // tomb.
             self.tombs_written += 1;
             if let Err(error) = tombs::write(&self.shared.bucket, &name, batch).await {
                 self.shared.inbox.propose(keys.drain(index * KEYS_PER_TOMB_MAX..));
@@ -217,8 +222,10 @@ impl Collector {
         Tomb { name, keys, horizon, due: Instant::now() + self.tuning.grace }
     }
 
-    /// GC-4, GC-7: whether a batch may be deleted that roots from `horizon` on do not need. After true,
-    /// `held` is up to date. When this finds a fence, this owner stops writing.
+    /// Whether it is allowed to delete the objects of a batch, which roots from `horizon` on do not need.
+    /// Raises the horizon and then lists the pins (GC-7). False: a pin forbids it, or a fence was found, so
+    /// that this owner stops writing. After true, `held` is up to date. After an error nothing is deleted
+    /// (GC-4).
     async fn may_delete(&mut self, horizon: RootId) -> Result<bool> {
         self.pin_waiting().await?;
         self.raise_horizon(horizon).await?;
@@ -268,15 +275,16 @@ impl Collector {
         Ok(())
     }
 
-    /// Reads what the pins among `objects` hold, and deletes the pins that their holders have released.
-    /// False: a pin holds everything.
+    /// Reads what the pins among `objects` need. Deletes the pins that their holders have released, and those
+    /// of ended mounts. False: a pin forbids all deletions.
     async fn look_at_pins(&mut self, objects: &[ObjectInfo]) -> Result<bool> {
         let bucket = &self.shared.bucket;
         let listed = Listed::among(objects);
         self.held.update(bucket, &listed).await?;
         for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
             bucket.delete(key).await?;
-            // A search that is running still keeps what these pins held, so another one must follow.
+            // If a search is running, it still counts what these pins kept as needed. So another one must
+            // follow.
             self.search_again_at = Some(Instant::now() + self.tuning.grace);
         }
         let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
@@ -286,7 +294,7 @@ impl Collector {
         Ok(false)
     }
 
-    /// Returns the pins of mounts that have ended (rule MOUNT-1).
+    /// Returns the pins of mounts that this process does not have, so they have ended (rule MOUNT-1).
     fn ended_mounts(&self, listed: &Listed) -> Vec<String> {
         let mounts = self.shared.mounts.lock();
         let is_ended = |key: &&String| pin::is_mount_key(key) && !mounts.contains(*key);
@@ -335,8 +343,7 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns the keys of those `objects` (keys with their sizes) that this owner does not need and no pin
-    /// holds.
+    /// Returns the keys of those `objects` (keys with their sizes) that neither this owner nor a pin needs.
     fn unneeded<'a>(
         &self,
         needs: &Needs,
@@ -347,7 +354,7 @@ impl Collector {
         keys
     }
 
-    /// Returns the keys of those `objects` that this owner does not need. A pin may still hold them.
+    /// Returns the keys of those `objects` that this owner does not need. Possibly a pin still needs them.
     fn superfluous<'a>(
         &self,
         needs: &Needs,
@@ -370,7 +377,7 @@ impl Collector {
         next.into_iter().chain(self.search_again_at).min()
     }
 
-    /// Searches the bucket for strays, and for tombs that no running owner knows.
+    /// Searches the bucket for objects that nothing needs, and for tombs that this owner does not know.
     async fn search(&mut self) -> Result<()> {
         let roots = read(&self.shared.bucket.stats().roots_published);
         let objects = self.shared.bucket.list("", None).await?;

@@ -1,6 +1,6 @@
 //! Goal:   the collector deletes what nothing needs, after the grace time and not before. It keeps objects
-//!         that are needed again. It stops while a pin holds everything, after a fence, and when the bucket
-//!         refuses its requests. It finds strays while the server runs.
+//!         that are needed again. It deletes nothing while a pin forbids it, after a fence, and while the
+//!         bucket refuses its requests. While the server runs, it finds strays: objects that nothing names.
 //! Method: a simulated database (test_db.rs) over a bucket in memory whose requests are counted or made to
 //!         fail. The tests put objects beside those of the protocol.
 
@@ -43,7 +43,8 @@ impl Fixture {
         model: Model,
         gc: GcTuning,
     ) -> Self {
-        // With a long `alive_interval`, only the collector notices a successor while the owner is idle.
+        // With a long `alive_interval`, the task that looks for other owners never runs in this test. So only
+        // the collector can notice a successor while the owner is idle.
         let tuning = Tuning { gc, alive_interval: WAIT, ..quick() };
         let opened = open_store(&config(dir.path(), "owner:1", Durability::Sync), &bucket, tuning).unwrap();
         let db = Db::open(opened, dir.path(), true);
@@ -81,7 +82,8 @@ impl Fixture {
         }
     }
 
-    /// Returns how many files below `sst/` wait to be deleted: all but the two live table files.
+    /// Returns how many files below `sst/` are superfluous: all but two, because the database has one live
+    /// table file in each of its two families.
     fn superfluous_files(&self) -> usize {
         self.keys(names::FILE_DIR).len() - 2
     }
@@ -213,8 +215,9 @@ fn a_bucket_that_refuses_deletions_gets_few_of_them_and_is_told() {
     while start.elapsed() < Duration::from_secs(1) {
         f.work(1);
     }
-    // One LIST looks for pins before each batch. The pauses after failures are 10 ms, 20 ms, 40 ms and so on.
-    // If the pauses did not grow, there would be about a hundred batches.
+    // The collector sends one LIST of the pins before each batch, so the LISTs count the batches. The pauses
+    // after failures are 10 ms, 20 ms, 40 ms and so on. If the pauses did not grow, there would be about a
+    // hundred batches in a second.
     let (lists, deletes) = counts(&f);
     let batches_max = u64::from((start.elapsed().as_millis() as u64 / 10).ilog2()) + 10;
     assert!(lists - before.0 <= batches_max, "{} batches in {:?}", lists - before.0, start.elapsed());

@@ -1,4 +1,4 @@
-//! The objects that pins keep from the collector: exactly those that restores of their roots read.
+//! Finds the objects that pins keep from the collector: exactly those that restores of the pinned roots read.
 
 use super::held_history::{HeldHistory, roots_among};
 use crate::error::{Result, StoreError};
@@ -9,20 +9,22 @@ use crate::requests::bucket::{Bucket, ObjectInfo};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// The pins seen so far and the objects that they need. A pin never changes, so each is read once.
+/// The pins that listings have shown so far, and the objects that these pins need. A pin never changes, so
+/// each is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// The pins outside of the history, for example those of snapshots and clones.
     pins: BTreeSet<String>,
     keys: HashSet<Arc<str>>,
-    /// Pins that hold everything, with the reason: those of `gc --pause`, those that this version cannot
-    /// decode, and those whose root is damaged.
+    /// Pins that forbid all deletions, each with the reason: that of `gc --pause`, those that this version
+    /// cannot decode, and those whose root is damaged.
     of_all: BTreeMap<String, String>,
     pub(crate) history: HeldHistory,
 }
 
 impl Held {
-    /// Reads what the pins of a listing need.
+    /// Brings `self` up to date with `listed`, a listing of pins: reads what new pins need, and forgets pins
+    /// that are gone.
     ///
     /// Errors: those of the bucket; the next call reads the pins that are missing. Requests: for each new pin
     /// a GET, those of its root and a LIST of its MANIFEST; when a pin outside of the history is gone, the
@@ -59,7 +61,7 @@ impl Held {
         }
     }
 
-    /// Returns a pin that forbids all deletions, and the reason.
+    /// Returns a pin that forbids all deletions, and the reason. None: there is no such pin.
     pub(crate) fn holds_all(&self) -> Option<(&str, &str)> {
         self.of_all.first_key_value().map(|(key, why)| (key.as_str(), why.as_str()))
     }
@@ -75,9 +77,9 @@ impl Held {
     }
 }
 
-/// Returns the objects that the pin `key` needs. There are none when the pin or its root is gone: the root of
-/// a valid pin is never deleted, so the writer of this pin saw the horizon and deleted the pin, or died
-/// before it could (PIN-1).
+/// Returns the objects that the pin `key` needs. There are none when the pin or its root is gone. The
+/// collector never deletes the root of a pin that was created in time. So a pin whose root is gone came too
+/// late, and its writer notices that and deletes the pin, or has died (PIN-1).
 ///
 /// Errors: `Corruption` when the object is no pin, or a part of its root is absent or damaged.
 pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Arc<str>>> {
@@ -95,7 +97,7 @@ pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Ar
     }
 }
 
-/// Reads what the pins among `objects` hold. Requests: those of [`Held::update`].
+/// Reads what the pins among `objects`, a listing of the bucket, need. Requests: those of [`Held::update`].
 pub(crate) async fn held_among(bucket: &Bucket, objects: &[ObjectInfo]) -> Result<Held> {
     let mut held = Held::default();
     held.update(bucket, &Listed::among(objects)).await?;

@@ -1,9 +1,9 @@
-//! What the pins of the history keep from the collector: the objects of their roots, and in each epoch all of
-//! the log behind its oldest pinned root.
+//! Finds what the pins of the history keep from the collector: the objects of their roots, and in each epoch
+//! all of the log from its oldest pinned root on.
 //!
 //! Pins of the history are dropped in the order in which they were made. So an object is needed as long as
-//! the newest pin that needs it exists. Each object is stored once, with that pin. So a hundred pins do not
-//! take a hundred times the memory of one.
+//! the newest pin that needs it exists. Each object is stored once in memory, together with that pin. So a
+//! hundred pins do not take a hundred times the memory of one.
 
 use crate::error::Result;
 use crate::protocol::format::image;
@@ -20,17 +20,19 @@ use std::sync::Arc;
 pub(crate) struct HeldHistory {
     pins: BTreeMap<RootId, HistoryPin>,
     objects: HashMap<Arc<str>, Object>,
-    /// Chunks of the log that are objects of their own, by epoch and number, with their bytes.
+    /// The log chunks that the pins need and that are objects of their own: the size of each, by epoch and
+    /// number.
     chunks: BTreeMap<(u64, u64), u64>,
 }
 
 /// One pin of the history.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HistoryPin {
-    /// When its root was published, in milliseconds since 1970. 0: the root is gone, so the pin holds
+    /// When the pinned root was published, in milliseconds since 1970. 0: the root is gone, so the pin keeps
     /// nothing.
     pub(crate) published_ms: u64,
-    /// The first log chunk of its root that is an object of its own. None: the root is gone.
+    /// The first log chunk that a restore of the pinned root reads as an object of its own. None: the root is
+    /// gone.
     wal_first: Option<u64>,
 }
 
@@ -42,10 +44,10 @@ struct Object {
 }
 
 impl HeldHistory {
-    /// Reads what the pins of the roots `listed` need.
+    /// Reads what the history's pins need. `listed`: the roots whose pins a listing has just shown.
     ///
     /// Errors: those of the bucket; `Corruption` when a part of a root is absent or damaged. Requests: for
-    /// each new pin those of its root, a LIST of its MANIFEST and those of the log behind it.
+    /// each new pin those that read its root, a LIST of its MANIFEST, and the LISTs of the later log.
     pub(crate) async fn update(&mut self, bucket: &Bucket, listed: &BTreeSet<RootId>) -> Result<()> {
         while let Some((oldest, _)) = self.oldest().filter(|(oldest, _)| !listed.contains(oldest)) {
             self.forget(oldest);
@@ -83,8 +85,8 @@ impl HeldHistory {
         Ok(())
     }
 
-    /// Reads the sizes of the log chunks that were uploaded since the last call. Requests: a LIST per 1000 of
-    /// them.
+    /// Reads the sizes of the log chunks of `epoch` that were uploaded since the last call. Requests: a LIST
+    /// per 1000 of them.
     async fn list_chunks(&mut self, bucket: &Bucket, epoch: u64) -> Result<()> {
         let Some(first) = self.first_chunk(epoch) else { return Ok(()) };
         let known = self.chunks.range((epoch, first)..=(epoch, u64::MAX)).next_back();
@@ -98,17 +100,17 @@ impl HeldHistory {
         Ok(())
     }
 
-    /// The oldest pin and its root.
+    /// Returns the oldest pin and its root. None: there is no pin.
     pub(crate) fn oldest(&self) -> Option<(RootId, HistoryPin)> {
         self.pins.first_key_value().map(|(root, pin)| (*root, *pin))
     }
 
-    /// The second oldest pin and its root.
+    /// Returns the second oldest pin and its root. None: there are fewer than two pins.
     pub(crate) fn second(&self) -> Option<(RootId, HistoryPin)> {
         self.pins.iter().nth(1).map(|(root, pin)| (*root, *pin))
     }
 
-    /// The newest root that has a pin.
+    /// Returns the newest root that has a pin. None: there is no pin.
     pub(crate) fn newest(&self) -> Option<RootId> {
         self.pins.last_key_value().map(|(root, _)| *root)
     }
@@ -142,8 +144,8 @@ impl HeldHistory {
         }
     }
 
-    /// Returns the objects that the pins need, with their sizes. Log chunks newer than the last listing are
-    /// missing.
+    /// Returns the objects that the pins need, with their sizes. Log chunks that were uploaded after the last
+    /// listing are missing.
     pub(crate) fn objects(&self) -> impl Iterator<Item = (String, u64)> {
         let objects = self.objects.iter().map(|(key, object)| (key.as_ref().to_owned(), object.bytes));
         let chunks =
@@ -151,13 +153,14 @@ impl HeldHistory {
         objects.chain(chunks)
     }
 
-    /// The table files that the pins need.
+    /// Returns the keys and sizes of the table files that the pins need.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&Arc<str>, u64)> {
         let is_file = |key: &str| names::parse_file_epoch(key).is_some() || origin::is_foreign(key);
         self.objects.iter().filter(move |(key, _)| is_file(key)).map(|(key, object)| (key, object.bytes))
     }
 
-    /// Returns the first log chunk of `epoch` that a pin needs as an object of its own.
+    /// Returns the first log chunk of `epoch` that a pin needs as an object of its own. None: no pin needs
+    /// the log of this epoch.
     fn first_chunk(&self, epoch: u64) -> Option<u64> {
         let (from, to) = (RootId { epoch, slot: 0 }, RootId { epoch, slot: u64::MAX });
         self.pins.range(from..=to).filter_map(|(_, pin)| pin.wal_first).min()

@@ -1,5 +1,6 @@
-//! Determines which records of this epoch each new root makes superfluous: WAL, old roots, replaced
-//! MANIFESTs, and parts of the file map.
+//! Determines which objects of this epoch each new root makes superfluous: chunks and merged objects of the
+//! WAL, old roots, replaced MANIFESTs, and parts of the file map. (`RootHistory` is not the history that
+//! atoll_history_retention keeps.)
 
 use super::keep::Needs;
 use crate::protocol::format::names::{self, ManifestCopy};
@@ -16,8 +17,8 @@ pub(crate) struct RootHistory {
     runs: Vec<WalRun>,
     /// The slots of the roots that still exist, with the parts of their file maps.
     roots: VecDeque<(u64, Vec<u64>)>,
-    /// The numbers of the parts of file maps that still exist, and one more than the highest number that a
-    /// root has named.
+    /// The numbers of the file map parts that still exist, and one more than the highest number that a root
+    /// has named.
     parts: BTreeSet<u64>,
     parts_end: u64,
     manifest: Option<(ManifestCopy, Vec<u64>)>,

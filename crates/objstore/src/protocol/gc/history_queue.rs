@@ -1,7 +1,7 @@
 //! Decides how much history is kept, and which roots get a pin for it.
 //!
-//! A restore can bring back every commit from a pinned root and the log behind it, up to the next MANIFEST
-//! edit on which the log depends (gate PUB-G8). So the first root of a process gets a pin, and each root that
+//! From a pinned root and the later log, a restore can bring back every commit up to the next MANIFEST edit
+//! on which the log depends (gate PUB-G8). So the first root of a process gets a pin, and each root that
 //! contains such an edit. Other roots get a pin from time to time, so that a restore replays little of the
 //! log and the collector can delete old files.
 
@@ -9,8 +9,8 @@ use crate::protocol::format::records::{Root, RootId};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// With a retention of an hour there is a pin every 28 s. So at most 28 s more than asked for are kept, and a
-/// restore replays at most 28 s of the log.
+/// How many pins are spread over the retention. With a retention of an hour there is a pin every 28 s. So at
+/// most 28 s more than asked for are kept, and a restore replays at most 28 s of the log.
 const PINS_PER_RETENTION: u32 = 128;
 
 /// The history that the server's settings ask for. A retention of zero: no history.
@@ -44,12 +44,14 @@ pub(crate) struct HistoryQueue {
 #[derive(Debug, Default)]
 struct State {
     limits: HistoryLimits,
-    /// The newest root of this process.
+    /// The newest root of this process. None: this process has published no root.
     newest: Option<Offer>,
-    /// The last root that was queued for a pin.
+    /// The last root that was queued for a pin. None: the history is off, or no root was queued since it was
+    /// switched on.
     last: Option<Offer>,
-    /// The first root of a history that began while this process runs. Pins of older roots are of a former
-    /// history.
+    /// The first root of a history that was switched on while this process runs. Pins of older roots belong
+    /// to a former history, so they are dropped. None: no history was switched on after the first root of
+    /// this process.
     first: Option<RootId>,
     waiting: Vec<RootId>,
 }
@@ -78,15 +80,15 @@ impl HistoryQueue {
         }
     }
 
-    /// Whether `root` belongs to a history that was ended. This is so even if another history began
-    /// immediately.
+    /// Whether `root` belongs to a history that was switched off, so that its pin must be dropped. This is
+    /// true even if the history was switched on again immediately.
     pub(crate) fn is_of_former(&self, root: RootId) -> bool {
         let state = self.state.lock();
         !state.limits.is_on() || state.first.is_some_and(|first| root < first)
     }
 
-    /// Queues the base of this process, the root from which it started, for a pin. A restore needs this pin
-    /// for the commits between the base and the first root of this process.
+    /// Queues the base of this process, the root from which the process started, for a pin. A restore of a
+    /// commit that was made between the base and the first root of this process needs the base.
     pub(crate) fn offer_base(&self, base: RootId) {
         let mut state = self.state.lock();
         if state.limits.is_on() {
@@ -94,8 +96,8 @@ impl HistoryQueue {
         }
     }
 
-    /// Notes that `root` is in the bucket. Returns whether it gets a pin. `interval_min`: the shortest time
-    /// between two pins that only serve to shorten restores.
+    /// Notes that `root` is in the bucket. Returns true if the root was queued for a pin. `interval_min`: the
+    /// shortest time between two pins that only serve to shorten restores.
     pub(crate) fn offer(&self, root: &Root, interval_min: Duration) -> bool {
         let mut state = self.state.lock();
         state.newest = Some(Offer { id: root.id, published_ms: root.published_ms, ddl_seq: root.ddl_seq });
@@ -115,12 +117,12 @@ impl HistoryQueue {
         }
     }
 
-    /// When the newest root was published, if it has no pin and does not wait for one.
+    /// Returns when the newest root was published. None: it has a pin or waits for one, or there is no root.
     pub(crate) fn unpinned_ms(&self) -> Option<u64> {
         self.state.lock().unpinned().map(|newest| newest.published_ms)
     }
 
-    /// The next root to pin.
+    /// Returns the next root to pin. None: no root waits for a pin.
     pub(crate) fn next(&self) -> Option<RootId> {
         self.state.lock().waiting.first().copied()
     }

@@ -38,7 +38,7 @@ fn a_part_is_kept_as_long_as_a_kept_root_names_it() {
         (2, &[0, 3], &[0, 1, 3], &[2]),
         (3, &[0, 3], &[0, 1, 3], &[]),
         (4, &[4], &[0, 3, 4], &[1]),
-        // From here on the map is so small that it stands in the root and has no parts.
+        // From here on the map is so small that the root itself holds it, and it has no parts.
         (5, &[], &[0, 3, 4], &[]),
         (6, &[], &[4], &[0, 3]),
         (7, &[], &[], &[4]),

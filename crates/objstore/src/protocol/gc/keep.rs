@@ -2,8 +2,8 @@
 //!
 //! Needed are: the objects that a restore of the newest root reads; the older roots that are kept, and the
 //! parts of their file maps; objects that the next root will name (files of RocksDB, a MANIFEST, merged WAL,
-//! parts of the map); all objects of later epochs; and the protocol's own records. A reader that works from
-//! an older root has only the grace time.
+//! parts of the map); all objects of later epochs; and the protocol's own records. A program that reads an
+//! older root must end within the grace time, because this root's objects are not kept longer.
 
 use crate::protocol::format::names::{self, ManifestCopy};
 use crate::protocol::format::records::{FENCE_BYTES, Root};
@@ -11,14 +11,14 @@ use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Prefixes whose objects are always needed here: hints, tombs, pins, snapshots, horizons. Other code deletes
-/// them.
+/// Prefixes whose objects always count as needed in this file: hints, tombs, pins, names of snapshots,
+/// horizons. Other code deletes these objects when their time has come.
 const PLAIN_DIRS: [&str; 5] = ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
 
 /// Whether an object is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// A restore or the protocol itself needs it, or an owner may still need it.
+    /// A restore or the protocol itself needs it, or an owner possibly still needs it.
     Needed,
     Unneeded,
     /// Its name is not of the protocol, so another program has put it there.
@@ -34,13 +34,14 @@ pub(crate) struct Needs {
     wal_loose_first: u64,
     /// Merged objects that the root names, or that a later root will name.
     runs: Vec<WalRun>,
-    /// Roots below this slot are not kept.
+    /// Roots in slots below this one are not needed any more.
     roots_floor: u64,
-    /// Parts of file maps that kept roots name. Parts from number `parts_end` on may have been uploaded for
-    /// the next root.
+    /// Parts of file maps that kept roots name. Parts from number `parts_end` on have possibly been uploaded
+    /// for the next root, so they are needed, too.
     parts: HashSet<u64>,
     parts_end: u64,
-    /// Whether the objects that former epochs left may be deleted (GC-6).
+    /// True: the objects that former epochs left may be deleted, because RocksDB has replayed the bucket's
+    /// WAL (GC-6).
     pub(crate) is_former_superfluous: bool,
 }
 
@@ -60,12 +61,13 @@ impl Needs {
         }
     }
 
-    /// Returns the needs of a database without a root, in which every record may be needed.
+    /// Returns the needs of a database without a root. No record is known to be unneeded there, so all count
+    /// as needed.
     pub(crate) fn nothing() -> Self {
         Self::default()
     }
 
-    /// Adds merged objects that the next root may name.
+    /// Adds merged objects that the next root will possibly name.
     pub(crate) fn add_runs(&mut self, runs: impl IntoIterator<Item = WalRun>) {
         self.runs.extend(runs);
     }
@@ -78,8 +80,8 @@ impl Needs {
     }
 
     /// Returns whether the object `key` of `size` bytes is needed. `needs_file` decides about table files.
-    /// While objects of former epochs may not be deleted, their table files are needed and `needs_file` is
-    /// not asked.
+    /// While objects of former epochs must not be deleted (GC-6), their table files count as needed, and
+    /// `needs_file` is not called for them.
     ///
     /// Without a size, a fence is not recognized as one. So callers leave the size out only for keys that
     /// they judged with their size before.
@@ -101,8 +103,8 @@ impl Needs {
         if is_needed { Use::Needed } else { Use::Unneeded }
     }
 
-    /// Whether a record of this root's epoch is needed. MANIFESTs and their copies have ascending numbers, so
-    /// one above the root's is needed, because it was uploaded for the next root.
+    /// Whether a record of this root's epoch is needed. A MANIFEST or a copy of it with a higher number than
+    /// the root's is needed, because it was uploaded for the next root.
     fn needs_own(&self, record: &Record) -> bool {
         match *record {
             Record::File(_) => true,
@@ -117,8 +119,8 @@ impl Needs {
     }
 }
 
-/// The epoch in the name of a table file, a root, or a piece of a MANIFEST, a WAL or a file map. None: `key`
-/// is any other name, also that of a claim, a tomb or a horizon.
+/// Returns the epoch in the name of a table file, a root, or a piece of a MANIFEST, a WAL or a file map.
+/// None: `key` is any other name, also that of a claim, a tomb or a horizon.
 pub(crate) fn epoch_of(key: &str) -> Option<u64> {
     Record::parse(key).map(|record| record.epoch())
 }
@@ -156,8 +158,8 @@ impl Record {
         }
     }
 
-    /// Whether a record of a former epoch is never deleted. Slot 0 is a claim or a fence. A root or chunk
-    /// that has the size of a fence may be one.
+    /// Whether a record of a former epoch is never deleted. This holds for root slot 0, which is a claim or a
+    /// fence, and for a root or chunk that has the size of a fence, because it is possibly a fence.
     fn stays_for_ever(&self, size: Option<u64>) -> bool {
         let may_be_fence = size == Some(FENCE_BYTES);
         match *self {

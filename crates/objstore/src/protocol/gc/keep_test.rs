@@ -1,4 +1,4 @@
-//! Goal:   the keep-set keeps what a restore, a reader of kept roots or the next root needs, and nothing
+//! Goal:   the keep-set contains what a restore, a reader of kept roots or the next root needs, and nothing
 //!         else.
 //! Method: keys of every kind, from the root's epoch, former epochs and later ones, judged one by one.
 

@@ -29,8 +29,8 @@
 //! GC-6: objects of former epochs are not deleted until RocksDB is open and has replayed the bucket's WAL to
 //!     its end.
 //! GC-7: before each batch, the collector raises the horizon and then lists the pins (pin.rs, PIN-1). The
-//!     horizon is the root that was the newest when the tomb was written. So a pin always counts if its root
-//!     was the newest within the grace time.
+//!     horizon is the root that was the newest when the tomb was written. So a pin always comes in time if
+//!     its root was the newest at some moment within the grace time.
 //!
 //! When the collector forgets keys because the server crashes or there are too many of them, the next search
 //! finds the objects.
@@ -59,22 +59,24 @@ use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How many keys the collector remembers, about 10 MB. The next search finds the objects of the keys beyond
-/// these.
+/// How many keys the collector remembers, in about 10 MB. It forgets keys beyond these, and the next search
+/// of the bucket finds their objects.
 const KEYS_MAX: usize = 100_000;
 
 /// Intervals and rates of the collector; tests shorten them.
 #[derive(Debug, Clone)]
 pub(crate) struct GcTuning {
-    /// How long keys are gathered, so that they get one tomb together.
+    /// How long the collector gathers keys before it writes them into a tomb, so that one tomb holds many
+    /// keys.
     pub(crate) gather: Duration,
     /// The time from the tomb to the deletion, for which an object that has just become superfluous is still
     /// kept. It is twice as long as the longest request.
     pub(crate) grace: Duration,
-    /// Whether the collector obeys rule GC-7. Only a test switches this off, to show that the rule is needed.
+    /// True: the collector creates a horizon before each batch (rule GC-7). Only a test sets this to false,
+    /// to show that the rule is needed.
     pub(crate) raises_horizon: bool,
-    /// The time after which the collector looks again whether a pin still holds everything. With these looks,
-    /// an idle owner sends 19 requests in 10 minutes.
+    /// While a pin forbids all deletions, the collector lists the pins again after this time. With these
+    /// requests, an idle owner sends 19 requests in 10 minutes.
     pub(crate) hold_interval: Duration,
     /// The time from one search of the bucket to the next, if anything was published since; a minute is added
     /// for each page of the listing.
@@ -121,7 +123,7 @@ struct InboxState {
 }
 
 impl Inbox {
-    /// Proposes for deletion objects that no published root needs.
+    /// Proposes the objects `keys`, which no published root needs, for deletion.
     pub(crate) fn propose(&self, keys: impl IntoIterator<Item = String>) {
         let mut state = self.state.lock();
         let room = KEYS_MAX.saturating_sub(state.keys.len());
@@ -138,7 +140,7 @@ impl Inbox {
         self.wake.notify_one();
     }
 
-    /// What the newest root of this epoch needs; None before the first.
+    /// Returns what the newest root of this epoch needs. None: this epoch has no root yet.
     fn needs(&self) -> Option<Needs> {
         self.state.lock().needs.clone()
     }

@@ -1,9 +1,9 @@
 //! Shows from outside what the collector of an owner will delete, and pauses it. Nothing here deletes an
 //! object of the database.
 //!
-//! Only the owner may delete objects. A server that died may have uploaded table files that its local
-//! directory names and no root does yet (DIR-2), and its next start needs them. To any other program they
-//! look like strays, however old they are.
+//! Only the owner is allowed to delete objects. A server that died has possibly uploaded table files that its
+//! local directory names and no root names yet (DIR-2), and its next start needs them. Any other program
+//! would take them for objects that nobody needs, however old they are.
 
 use super::{held_among, tombed_keys};
 use crate::error::{Result, StoreError};
@@ -20,17 +20,18 @@ use std::time::Duration;
 /// The pin with which people pause the collector.
 const PAUSE: &str = "pin/atollctl-pause";
 
-/// The objects of the bucket that are not needed.
+/// The objects of the bucket that nothing needs, by what will happen to them.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GcPlan {
-    /// Pins that hold everything, at most one. While there is such a pin, nothing is deleted.
+    /// The key of one pin that forbids all deletions. While there is such a pin, the owner deletes no object.
+    /// Empty: there is none.
     pub pins: Vec<String>,
     /// Objects that a tomb lists. A running owner deletes them at the end of the grace time.
     pub tombed: Vec<Unneeded>,
-    /// Objects that no root needs and no tomb lists. Either the owner is about to publish them or to write
-    /// their tomb, or its next search finds them.
+    /// Objects that no root needs and no tomb lists. The owner is about to publish them or to write their
+    /// tomb, or else its next search of the bucket finds them.
     pub strays: Vec<Unneeded>,
-    /// Unfinished uploads in pieces. They are still running, or their server died.
+    /// Uploads in pieces that have not ended. They are still running, or their server died.
     pub uploads: Vec<UnfinishedUpload>,
     /// Why uploads could not be listed; empty when they were.
     pub uploads_unknown: String,
@@ -58,8 +59,8 @@ impl Inspector {
     }
 
     /// Pauses the collector of every owner, at once or from its next batch on, until
-    /// [`Self::resume_collector`]. For copies of the bucket, and for people who want to look before something
-    /// is deleted. Objects that are not needed take space meanwhile.
+    /// [`Self::resume_collector`]. It is for the time in which a tool copies the bucket, and for people who
+    /// want to look before something is deleted. Objects that are not needed take space meanwhile.
     ///
     /// Errors: of the bucket. Requests: one PUT.
     pub async fn pause_collector(&self) -> Result<()> {

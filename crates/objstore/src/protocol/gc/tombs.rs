@@ -15,7 +15,7 @@ use bytes::Bytes;
 use std::collections::HashSet;
 use tokio::time::Instant;
 
-/// Keys per tomb, about 60 bytes each.
+/// The most keys in one tomb. A key has about 60 bytes.
 pub(super) const KEYS_PER_TOMB_MAX: usize = 1000;
 const CRC_PREFIX: &str = "crc32c ";
 
@@ -24,14 +24,15 @@ const CRC_PREFIX: &str = "crc32c ";
 pub(super) struct Tomb {
     pub(super) name: String,
     pub(super) keys: Vec<String>,
-    /// The newest root when the keys were listed. This root and later ones do not need them.
+    /// The root that was the newest when this owner wrote the tomb, or took it over from a former owner.
+    /// Neither this root nor a later one needs the objects.
     pub(super) horizon: RootId,
     /// The objects are deleted at this moment or later.
     pub(super) due: Instant,
 }
 
-/// Writes tomb `name`. Errors: as [`Bucket::create_slot`]. After an error the tomb may exist; then a search
-/// finds it.
+/// Writes tomb `name`. Errors: as [`Bucket::create_slot`]. After an error the tomb possibly exists; then a
+/// search of the bucket finds it.
 pub(super) async fn write(bucket: &Bucket, name: &str, keys: &[String]) -> Result<()> {
     let mut nonce = [0u8; 16];
     fill_random(&mut nonce)?;
@@ -43,8 +44,8 @@ pub(super) async fn write(bucket: &Bucket, name: &str, keys: &[String]) -> Resul
     }
 }
 
-/// Returns the keys of tomb `name`. None: the tomb is gone. A damaged tomb gives no keys, because the search
-/// finds the objects again.
+/// Returns the keys of tomb `name`. None: the tomb is gone. A damaged tomb gives no keys. Nothing is lost by
+/// that, because a search of the bucket finds the objects again.
 ///
 /// Requests: one GET, two when the bytes were damaged.
 pub(super) async fn read(bucket: &Bucket, name: &str) -> Result<Option<Vec<String>>> {

@@ -11,8 +11,8 @@
 //!
 //! CLONE-1: the pins of a child exist before its `db.json`, and are deleted again only if nobody tried to
 //!     create `db.json`. So the files of every existing child are pinned. A program that dies before it
-//!     creates `db.json` leaves pins that hold too much (`atollctl snapshot list` shows them), and a prefix
-//!     that no server opens.
+//!     creates `db.json` leaves pins that keep objects for nobody (`atollctl snapshot list` shows them), and
+//!     a prefix that no server opens.
 //! CLONE-2: a child has a pin in every database whose files it reads. So a clone of a clone does not depend
 //!     on the clone between.
 //!
@@ -40,24 +40,24 @@ use bytes::Bytes;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The first epoch of a child. The program that makes the child claims it.
+/// The first epoch of a clone. The program that makes the clone claims it.
 const EPOCH: u64 = 1;
 
-/// What to clone, and for whom.
+/// Which state to clone, and the names that people see in lists of pins.
 #[derive(Debug, Clone)]
 pub struct CloneRequest {
     /// The state that the clone begins with; None: the newest state in the bucket.
     pub past: Option<Past>,
-    /// Where the child will be; shown to people who look at the parent.
+    /// Where the clone will be. The list of the parent's snapshots shows this text.
     pub place: String,
-    /// The program that makes the clone, shown to people.
+    /// The name of the program that makes the clone. Lists of pins show it.
     pub creator: String,
-    /// Whether to delete the leftovers of an unfinished clone in the child's prefix. Requires: no other clone
-    /// is being written there.
+    /// True: leftovers of an unfinished clone in the clone's prefix are deleted first. False: they make
+    /// `clone_to` fail. Requires: no other clone is being written there.
     pub discards_unfinished: bool,
 }
 
-/// A new clone.
+/// What [`Inspector::clone_to`] has made.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct CloneStatus {
@@ -68,15 +68,15 @@ pub struct CloneStatus {
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub files: u64,
-    /// Bytes of table files, which the clone shares and did not copy.
+    /// Bytes of the table files, which the clone reads in its parents and which were not copied.
     pub shared_bytes: u64,
     /// Bytes of the MANIFEST and the log, which were copied.
     pub copied_bytes: u64,
 }
 
 impl Inspector {
-    /// Makes a clone of this database in `child`, a prefix of the same bucket or a directory of the same
-    /// machine.
+    /// Makes a clone of this database in `child`, which is a prefix of the same bucket or a directory of the
+    /// same machine.
     ///
     /// Errors: `Invalid` when `child` cannot be a clone, or holds objects; `NotFound` without a database, a
     /// root or the snapshot; `Unavailable` when the outcome is not known: repeat the call. Requests: those
@@ -119,7 +119,8 @@ impl Inspector {
         Ok(CloneStatus { db_uuid, parent, commit_us, gtid_position, files, shared_bytes, copied_bytes })
     }
 
-    /// Pins the state that `request` names, under the key `key`. Returns that state.
+    /// Creates the pin `key` for the state that `request` names. Returns that state. Notes the pin in `pins`,
+    /// also when this function fails, so that the caller can delete the pin.
     pub(in crate::protocol) async fn pin_for_clone(
         &self,
         key: &str,
@@ -132,7 +133,8 @@ impl Inspector {
         let Found { moment, pin } = self.find(past).await?;
         self.put_pin(key, &moment.pin(PinKind::Clone, &request.place, &request.creator)).await?;
         let Some(original) = pin else { return self.if_it_counts(moment).await };
-        // Rule PIN-3: if the original pin still exists, the state was held all the time.
+        // Rule PIN-3: if the snapshot's or the history's own pin still exists, it has kept all objects of the
+        // state until the new pin was there.
         match bucket.head(&original).await {
             Ok(_) => Ok(moment),
             Err(error) if error.is_not_found() => Err(StoreError::NotFound {
@@ -150,7 +152,8 @@ impl Inspector {
         self.if_it_counts(moment).await
     }
 
-    /// Returns `moment`, which has a pin already, if this pin counts (PIN-1).
+    /// Returns `moment`, for which the caller has created a pin, if this pin came in time: before the
+    /// collector could delete objects of the root (PIN-1). Errors: `Unavailable` if it came too late.
     async fn if_it_counts(&self, moment: Moment) -> Result<Moment> {
         if self.is_above_horizon(moment.image.root.id).await? {
             return Ok(moment);
@@ -161,7 +164,7 @@ impl Inspector {
     }
 
     /// Creates pins for the clone in the other databases whose files the parent reads. Returns the origins of
-    /// those databases.
+    /// those databases, which are their prefixes or directories.
     async fn pin_origins(
         &self,
         parent: &Identity,
@@ -182,7 +185,8 @@ impl Inspector {
             let (root, wal_end) = (found.root, found.wal_end);
             let pin = Pin { root, wal_end, ..moment.pin(PinKind::Clone, &request.place, &request.creator) };
             there.put_pin(&key, &pin).await?;
-            // Rule PIN-3: if the parent's pin still exists, the files were held all the time.
+            // Rule PIN-3: if the parent's own pin there still exists, it has kept all files until the clone's
+            // pin was there.
             if !Listed::among(&there.bucket().list(names::PIN_DIR, None).await?).pins.contains(&original) {
                 return Err(StoreError::NotFound {
                     operation: "cloning",
@@ -222,7 +226,7 @@ impl Inspector {
                 there.create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await
             };
             match release.await {
-                // The pin is gone, or the whole database that had it.
+                // The pin is gone, or the whole database in which it was. Then there is nothing to release.
                 Err(error) if error.is_not_found() => {}
                 outcome => drop(outcome?),
             }
@@ -235,7 +239,7 @@ impl Inspector {
 #[derive(Default)]
 pub(in crate::protocol) struct Pins {
     put: Vec<(Bucket, String)>,
-    /// True when the child exists or possibly exists. Then its pins must stay.
+    /// True: the clone exists or possibly exists, so its pins must stay.
     may_have_holder: bool,
 }
 
@@ -244,7 +248,8 @@ impl Pins {
         self.put.push((bucket.clone(), key.to_owned()));
     }
 
-    /// Deletes the pins. A pin whose DELETE fails holds too much; `atollctl snapshot list` shows it.
+    /// Deletes the pins. A pin whose DELETE fails stays and keeps objects for nobody. It can be seen with
+    /// `atollctl snapshot list`.
     pub(in crate::protocol) async fn take_back(&self) {
         for (bucket, key) in &self.put {
             let _ = bucket.delete(key).await;
@@ -252,8 +257,8 @@ impl Pins {
     }
 }
 
-/// Refuses a child whose prefix lies within that of its parent or around it: a listing of one database must
-/// not show objects of the other.
+/// Refuses a clone whose prefix lies inside its parent's prefix or contains it, because a listing of one
+/// database must not show objects of the other. Errors: `Invalid`.
 pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Result<()> {
     let (one, other) = (format!("{}/", parent.origin()), format!("{}/", child.origin()));
     let is_nested = one == "/" || other == "/" || one.starts_with(&other) || other.starts_with(&one);
@@ -267,7 +272,7 @@ pub(in crate::protocol) fn refuse_nested(parent: &Bucket, child: &Bucket) -> Res
     )))
 }
 
-/// Makes sure that the prefix of the child is empty. If `discards_unfinished`, deletes the leftovers of an
+/// Makes sure that the prefix of the clone is empty. If `discards_unfinished`, deletes the leftovers of an
 /// unfinished clone. Errors: `Invalid` when the prefix is not empty.
 async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     let objects = child.list("", None).await?;
@@ -275,7 +280,8 @@ async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     let is_database = objects.iter().any(|object| object.key == names::DB);
     let is_unfinished = objects.iter().any(|object| object.key == names::epoch(EPOCH)) && !is_database;
     if is_unfinished && discards_unfinished {
-        // The claim is deleted last: as long as it is there, the prefix is recognized as an unfinished clone.
+        // The claim is deleted last. If this program dies before, the prefix is still recognized as an
+        // unfinished clone.
         for object in objects.iter().filter(|object| object.key != names::epoch(EPOCH)) {
             child.delete(&object.key).await?;
         }
@@ -289,8 +295,8 @@ async fn make_room(child: &Bucket, discards_unfinished: bool) -> Result<()> {
     Err(StoreError::Invalid(format!("the prefix of the clone in {} holds {what}", child.place())))
 }
 
-/// Returns the files of `image`, a root of the database `own`, with the keys that another database uses: each
-/// key names its origin.
+/// Returns the files of `image`, a root of the database with the origin `own`, with the keys that another
+/// database must use for them: each key names the origin of its file.
 pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u64, FileRecord> {
     let foreign = |file: &FileRecord| match origin::is_foreign(&file.key) {
         true => file.clone(),
@@ -299,8 +305,9 @@ pub(in crate::protocol) fn foreign_files(image: &Image, own: &str) -> BTreeMap<u
     image.files.iter().map(|(number, file)| (*number, foreign(file))).collect()
 }
 
-/// Checks that every file exists in the database that its origin names, with the right size. Requests: a LIST
-/// per 1000 files.
+/// Checks that every file exists in the database that its key names, with the right size. Errors:
+/// `Corruption` with the key of the first file for which this is not so; `NotFound` without the directory of
+/// that database. Requests: a LIST per 1000 files.
 pub(in crate::protocol) async fn check_files(
     bucket: &Bucket,
     files: impl Iterator<Item = &FileRecord> + Clone,
@@ -320,7 +327,7 @@ pub(in crate::protocol) async fn check_files(
     }
 }
 
-/// Writes all objects of the child except its identity `db.json`. Returns how many bytes it copied.
+/// Writes all objects of the clone except its identity `db.json`. Returns how many bytes it copied.
 async fn write_state(
     parent: &Bucket,
     child: &Bucket,

@@ -10,16 +10,17 @@ use crate::protocol::inspection::inspect::Inspector;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The row of the history, and its files.
+/// The row of the history in `atollctl snapshot list`, and the history's table files.
 pub(in crate::protocol) struct HistoryStatus {
     pub(in crate::protocol) status: SnapshotStatus,
-    /// The table files of all its roots.
+    /// The keys of the table files that the pinned roots of the history need.
     pub(in crate::protocol) files: Vec<Arc<str>>,
 }
 
 impl Inspector {
-    /// Makes the row of the history that the pins of `listed` keep. None: there is no pin of the history.
-    /// `newest`: the newest root.
+    /// Makes one row for all pins of the history among `listed`. None: there is no pin of the history.
+    /// `newest`: the newest root, by which the row tells files that only the history needs from files that
+    /// this root needs, too.
     ///
     /// Requests: for each pin those that read its root, the LISTs of the pieces of its MANIFEST, and the
     /// LISTs of its log's chunks.

@@ -1,6 +1,6 @@
-//! Goal:   with a history, the moment of every commit can be restored, while compactions, changes of
-//!         definitions and the collector go on. Objects that only the history keeps are deleted with it. A
-//!         moment that cannot be restored is refused with a reason.
+//! Goal:   with a history, the state after every commit can be restored, while compactions, changes of
+//!         definitions and the collector go on. Objects that only the history keeps are deleted when the
+//!         history is switched off. A moment that cannot be restored is refused with a reason.
 //! Method: the simulated database (test_db.rs) writes groups of commits into its log and notes them. Random
 //!         moments are cloned, and the clones' logs are read.
 
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 const HOUR: HistoryLimits = HistoryLimits { retention: Duration::from_secs(3600), bytes_max: u64::MAX };
 
-/// A database with a history. Its commit number n was made at `base_us` + n microseconds.
+/// A database with a history. Its commit number n has the time `base_us` + n microseconds and the GTID 0-1-n.
 struct Ledger {
     f: Fixture,
     base_us: u64,
@@ -135,7 +135,8 @@ fn the_history_of_a_former_server_stays() {
     let mut ledger = Ledger::new(HOUR);
     (0..5).for_each(|_| ledger.work(&mut random));
     let former = ledger.commits;
-    // The simulated database cannot replay groups of commits, so they are flushed first.
+    // The simulated database cannot replay groups of commits from the log when it is opened again, so they
+    // are flushed first.
     ledger.flush();
     ledger.f.db.store.close(WAIT).unwrap();
     let config = StoreConfig { history: HOUR, ..config(ledger.f.dir.path(), "owner:2", Durability::Sync) };
@@ -265,7 +266,8 @@ fn a_rewind_to_a_moment_leaves_the_history_before_it_to_be_had() {
         assert!(block(ledger.f.inspector().verify(true, |_, _| {})).unwrap().problems.is_empty());
     };
     back_to(&ledger, 3, "a");
-    // This moment is in the history that the first rewind left behind.
+    // This moment is later than that of the first rewind. It is in the part of the history that the first
+    // rewind set aside.
     let all = ledger.commits;
     back_to(&ledger, all - 1, "b");
     back_to(&ledger, 2, "c");

@@ -12,11 +12,12 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many PUTs run at a time: as many as GETs of small objects elsewhere.
+/// How many PUTs of locks run at a time. It is the same number as for the GETs of small objects in image.rs.
 const PARALLEL_LOCKS: usize = 32;
 
 impl Inspector {
-    /// Whether the bucket can lock objects. Requests: one GET.
+    /// Whether the bucket's object lock is switched on, without which no object can be locked. Requests: one
+    /// GET.
     pub async fn has_object_lock(&self) -> Result<bool> {
         self.bucket().has_object_lock().await
     }
@@ -26,9 +27,9 @@ impl Inspector {
     /// with how many are locked and how many are to be locked. After an error the caller may repeat the call,
     /// which locks all of them again.
     ///
-    /// Requires: the snapshot is protected until then, so that no program of Atoll deletes these objects.
-    /// Errors: `NotFound` without the snapshot; `Refused` without the right `s3:PutObjectRetention`.
-    /// Requests: those that read the root, and a PUT per object.
+    /// Requires: the snapshot is protected until then (protect.rs), so that no program of Atoll tries to
+    /// delete these objects. Errors: `NotFound` without the snapshot; `Refused` without the right
+    /// `s3:PutObjectRetention`. Requests: those that read the root, and a PUT per object.
     pub async fn lock_snapshot(
         &self,
         name: &str,
@@ -41,8 +42,8 @@ impl Inspector {
         if keys.is_empty() {
             return Err(StoreError::NotFound { operation: "locking", object: format!("snapshot '{name}'") });
         }
-        // A clone of this database needs the pins that this database has in its parents (PIN-3), so these are
-        // locked as well.
+        // A program that clones this database checks that the pins of this database in its parents still
+        // exist (PIN-3). So these pins are locked as well.
         let origins = keys.iter().filter_map(|key| origin::split(key).0.map(str::to_owned));
         let parents: BTreeSet<String> = origins.collect();
         let own_pin = pin::clone_key(&self.identity().await?.db_uuid);

@@ -1,8 +1,8 @@
 //! Finds where a log must end so that a restore brings back only the commits up to one moment.
 //!
 //! RocksDB writes a group of commits as one record. So the record that contains the first unwanted commit is
-//! written anew, with only the commits in front of that one. Everything in front of that record is kept, also
-//! parts of the log that belong to no commit yet, such as a prepared XA transaction.
+//! written anew, with only the earlier commits of the group. All earlier records are kept, also those that
+//! belong to no commit yet, such as a prepared XA transaction.
 
 use crate::error::Result;
 use crate::protocol::format::records::WalChunk;
@@ -11,13 +11,14 @@ use crate::protocol::wal::position::{NotedCommit, Tracker};
 use crate::protocol::wal::replay::{WalReader, encode_record};
 use std::ops::ControlFlow;
 
-/// Where a record has the number of its changes: behind the sequence number of the first change.
+/// The offset at which a record stores the number of its changes. The sequence number of the first change, 8
+/// bytes, comes before it.
 const COUNT_AT: usize = 8;
 
-/// The last commit that the cut log is to have.
+/// Which commit is to be the last one in the cut log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Until {
-    /// The commit in front of the first one that is later than this time, in microseconds since 1970.
+    /// The last commit before the first one that is later than this time, in microseconds since 1970.
     ///
     /// Every commit that was acknowledged before this time is kept, because the time of a commit is taken
     /// before the commit is written.
@@ -26,12 +27,12 @@ pub(crate) enum Until {
     Gtid(crate::protocol::wal::marks::Gtid),
 }
 
-/// Where a log is cut.
+/// Where a log is to end, and what takes the place of the record in which it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// The chunk with the beginning of the first record that is not kept whole.
+    /// The number of the chunk in which the first record begins that is not kept whole.
     pub(crate) chunk: u64,
-    /// The WAL of that record, and the record's offset in it: everything in front of the record is kept.
+    /// The WAL of that record, and the record's offset in this WAL. All earlier bytes of the log are kept.
     pub(crate) log: u64,
     pub(crate) offset: u64,
     /// The shortened record that takes its place; empty: nothing takes its place.
@@ -39,7 +40,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// How many of the `length` bytes that begin at `offset` of WAL `log` are kept.
+    /// Returns how many of the `length` bytes that begin at `offset` of WAL `log` are kept.
     pub(crate) fn keeps(&self, log: u64, offset: u64, length: usize) -> usize {
         match log.cmp(&self.log) {
             std::cmp::Ordering::Less => length,
@@ -48,20 +49,21 @@ impl Cut {
         }
     }
 
-    /// The bytes that follow the kept ones in that WAL: the shortened record, if there is one.
+    /// Returns the bytes that are to follow the kept ones: the shortened record, as RocksDB writes it. Empty:
+    /// no record follows.
     pub(crate) fn tail(&self) -> Vec<u8> {
         if self.last.is_empty() { Vec::new() } else { encode_record(self.offset, &self.last) }
     }
 }
 
-/// Reads a log up to the place where it is to be cut.
+/// Reads a log, chunk by chunk, until it has found where the log must end.
 pub(crate) struct Cutter {
     until: Until,
     wal: WalReader,
     record: Record,
-    /// The position of all commits kept so far.
+    /// The newest commits that are kept so far.
     pub(crate) commits: Tracker,
-    /// The last commit that is kept, and the first that is not.
+    /// The last commit that is kept, and the first that is not. None: no such commit was read yet.
     pub(crate) last: Option<Commit>,
     pub(crate) next: Option<Commit>,
     /// The largest DDL number of the kept part of the log.
@@ -69,25 +71,25 @@ pub(crate) struct Cutter {
     pub(crate) cut: Option<Cut>,
 }
 
-/// The record that is being read.
+/// A record whose beginning was read. Its end is possibly in a later chunk.
 #[derive(Default)]
 struct Record {
     bytes: Vec<u8>,
     chunk: u64,
     offset: u64,
-    /// The largest DDL number of the log in front of the record.
+    /// The largest DDL number of the log before the record.
     ddl_before: u64,
 }
 
 impl Cutter {
-    /// `commits`: the position of the commits that the table files have, so that the log need not contain
-    /// them.
+    /// Makes a reader of a log. `commits`: the newest commits that were made before. The log need not contain
+    /// them, because the table files have them.
     pub(crate) fn new(until: Until, commits: Tracker) -> Self {
         let (wal, record) = Default::default();
         Self { until, wal, record, commits, last: None, next: None, ddl_seq: 0, cut: None }
     }
 
-    /// Reads the next chunk. Break: the place of the cut is found.
+    /// Reads the next chunk. Break: `cut` is set now, so the caller need not read on.
     pub(crate) fn read(&mut self, chunk: &WalChunk) -> Result<ControlFlow<()>> {
         let mut records = Vec::new();
         let (record, before) = (&mut self.record, self.ddl_seq);
@@ -117,8 +119,7 @@ impl Cutter {
     }
 
     /// Reads the commits of one record. None: the record is kept whole, and the log goes on. Some: the log
-    /// ends in this record, behind the returned commit, or in front of the whole record if no commit is
-    /// returned.
+    /// ends in this record, after the returned commit, or before the whole record if no commit is returned.
     fn take(&mut self, commits: &[Commit]) -> Option<Option<Commit>> {
         let mut kept = None;
         for commit in commits {

@@ -24,8 +24,9 @@ fn record(sequence: u64, count: u32, items: &[&[u8]]) -> Vec<u8> {
     [&sequence.to_le_bytes()[..], &count.to_le_bytes(), &items.concat()].concat()
 }
 
-/// Returns a log with commits at 10; at 20, 21 and 22 in one record; an XA transaction that is prepared, and
-/// committed at 30; 31 in the record of that commit; 40 with a row larger than a block.
+/// Returns a log with these commits, named by their times: 10; 20, 21 and 22 in one record; 30, which commits
+/// an XA transaction that an earlier record has prepared; 31 in the same record as 30; 40 with a row that is
+/// larger than a block.
 fn log() -> Vec<u8> {
     let large = [&b"\x01\x03key\x90\xa1\x0f"[..], &vec![b'x'; 250_000]].concat();
     let mut log = Vec::new();
@@ -41,8 +42,8 @@ fn log() -> Vec<u8> {
     log
 }
 
-/// Cuts the log at `until`, reading it in chunks of `step` bytes. Returns the cutter and the bytes that are
-/// kept.
+/// Reads the log in chunks of `step` bytes and cuts it at `until`. Returns the cutter, and the bytes of the
+/// cut log.
 fn cut(until: Until, step: usize) -> (Cutter, Vec<u8>) {
     let (log, mut kept) = (log(), Vec::new());
     let mut cutter = Cutter::new(until, Tracker::default());
@@ -113,8 +114,9 @@ fn a_shortened_record_says_how_many_changes_it_has() {
 
 #[test]
 fn what_is_left_out_does_not_count_for_the_ddl_number() {
-    // The chunks have 50 bytes, and two chunks have the same DDL number. So the record of the group 20 to 22
-    // has more than one.
+    // The chunks have 50 bytes and the DDL numbers 1, 1, 2, 2 and so on. So the first record is in a chunk
+    // with number 1, and the later records end in chunks with higher numbers. If the log is cut before these
+    // records, their DDL numbers must not count.
     let (whole, _) = cut(Until::Time(40), 50);
     let (start, _) = cut(Until::Time(5), 50);
     assert_eq!(start.ddl_seq, 0, "nothing is kept");

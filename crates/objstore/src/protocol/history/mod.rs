@@ -1,5 +1,5 @@
-//! States of a database that are not the newest: snapshots, moments of the history, clones, mounts, and
-//! rewinds to such a state.
+//! States of a database that are not the newest: snapshots and moments of the history. A state can be cloned,
+//! opened for reading (a mount), or made the present state again (a rewind).
 
 pub(in crate::protocol) mod clone;
 #[cfg(test)]

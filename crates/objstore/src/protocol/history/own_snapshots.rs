@@ -1,5 +1,5 @@
-//! Statements of the server about its own open database: create, drop and show snapshots, and write the hint
-//! with the names of tables.
+//! What the server does with its own open database when a session asks for it: creates, drops and shows
+//! snapshots. Also writes the hint with the names of the tables.
 
 use crate::error::Result;
 use crate::protocol::history::snapshot::SnapshotStatus;
@@ -9,11 +9,11 @@ use crate::protocol::store::Store;
 use bytes::Bytes;
 
 impl Store {
-    /// Makes the snapshot `name` of the newest state in the bucket. The caller calls [`Store::publish`]
-    /// before, to include local changes.
+    /// Makes the snapshot `name` of the newest state in the bucket. To include all local changes, the caller
+    /// first calls [`Store::publish`].
     ///
     /// Errors: as [`Inspector::create_snapshot`]; `Fenced`; `Interrupted` when the statement was killed. Then
-    /// a pin of kind `unfinished` may be left.
+    /// a pin is possibly left, which `atollctl snapshot list` shows as `unfinished`.
     pub fn create_snapshot(&self, name: &str) -> Result<SnapshotStatus> {
         let shared = &self.shared;
         shared.check_fence()?;
@@ -28,15 +28,15 @@ impl Store {
         shared.files.block_on(Inspector::new(shared.bucket.clone()).drop_snapshot(name))?
     }
 
-    /// Returns all snapshots and the states that clones hold, the oldest first. Errors, requests: as
-    /// [`Inspector::snapshots`]; `Interrupted`.
+    /// Returns all snapshots and the other states that pins keep, for example for clones, the oldest first.
+    /// Errors, requests: as [`Inspector::snapshots`]; `Interrupted`.
     pub fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
         let shared = &self.shared;
         shared.files.block_on(Inspector::new(shared.bucket.clone()).snapshots())?
     }
 
-    /// Whether this database was made as a clone of another one. Errors: `Unavailable`; `Corruption` of its
-    /// identity; `Interrupted`. Requests: a GET.
+    /// Whether this database was made as a clone or as a copy of another one. Errors: `Unavailable`;
+    /// `Corruption` of its identity; `Interrupted`. Requests: a GET.
     pub fn is_clone(&self) -> Result<bool> {
         let shared = &self.shared;
         let inspector = Inspector::new(shared.bucket.clone());

@@ -1,13 +1,15 @@
-//! Finds the state of a database at one moment of its history: a pinned root, and the log behind it up to one
+//! Finds the state of a database at one moment of its history: a pinned root, and the later log up to one
 //! commit.
 //!
-//! PAST-1: a root can be used for a commit when the root's table files hold no newer commit. Two conditions
-//!     make that sure. The root's position in the log is at the commit or before it. And the commit stands
-//!     behind all WALs that were closed when the root was made: the table files hold only commits of these.
-//! PAST-2: the log up to the commit may be replayed over the root (gate PUB-G8).
-//! PAST-3: the epoch of a moment is the newest epoch that was claimed by then. So a moment before a rewind
-//!     belongs to the history that the rewind left behind. When no root can be used, the moment cannot be
-//!     restored, and the error says which moments can.
+//! PAST-1: the state after a commit can be restored from a root whose table files hold no newer commit. Two
+//!     conditions make that sure. The newest commit that the root records is this commit or an earlier one.
+//!     And in the log, the commit comes after all WALs that were closed when the root was made, because the
+//!     table files hold only commits of closed WALs.
+//! PAST-2: the root contains every MANIFEST edit on which the log up to the commit depends, so that this log
+//!     can be replayed over the root (gate PUB-G8).
+//! PAST-3: the epoch of a moment is the newest epoch that had been claimed by then. So a moment before a
+//!     rewind belongs to the history that the rewind set aside. When no root can be used, the moment cannot
+//!     be restored, and the error says which moments can.
 
 use crate::date::{self, utc};
 use crate::error::{Result, StoreError};
@@ -33,13 +35,13 @@ pub enum Past {
     Snapshot(String),
     /// The state after the last commit that is not later than this time, in microseconds since 1970.
     At(u64),
-    /// The state after this transaction, and all that were committed before it.
+    /// The state after this transaction and all transactions that were committed before it.
     Gtid(Gtid),
 }
 
 impl Past {
-    /// Returns the snapshot `when` or, if there is none, the moment that the text `when` names. So a snapshot
-    /// that is called like a moment has precedence.
+    /// Returns the snapshot with the name `when` or, if there is none, the moment that the text `when`
+    /// describes. So a snapshot whose name looks like a moment has precedence.
     ///
     /// Errors: `Invalid` for a text that names no snapshot and no moment. Requests: a GET.
     pub(in crate::protocol) async fn named(bucket: &Bucket, when: &str) -> Result<Self> {
@@ -53,14 +55,16 @@ impl Past {
     }
 }
 
-/// A state, and the pin that holds it.
+/// A state that was found, and the pin that keeps it.
 pub(in crate::protocol) struct Found {
     pub(in crate::protocol) moment: Moment,
-    /// The pin that holds this state or its root; None: the root is the newest, and no pin holds it.
+    /// The key of the pin that keeps this state or its root. None: the root is the newest one, and no pin of
+    /// the history keeps it.
     pub(in crate::protocol) pin: Option<String>,
 }
 
-/// The roots of the history and the newest root, as far as they have a position, in ascending order.
+/// The roots of the history and the newest root, in ascending order. Roots of earlier versions, which do not
+/// record their newest commits, are left out.
 struct History {
     roots: Vec<Root>,
     pinned: BTreeSet<RootId>,
@@ -70,8 +74,8 @@ impl Inspector {
     /// Finds the state that `past` names.
     ///
     /// Errors: `NotFound` without the snapshot; `Invalid` for a moment outside the history; the message names
-    /// the moments that can be restored. Requests: those that read the root; for a moment also those for each
-    /// root of the history, and for the log from the root in front of the moment.
+    /// the moments that can be restored. Requests: those that read the root; for a moment also a GET for each
+    /// root of the history, and those that read the log from the last root before the moment on.
     pub(in crate::protocol) async fn find(&self, past: &Past) -> Result<Found> {
         let until = match past {
             Past::Snapshot(name) => {
@@ -89,7 +93,7 @@ impl Inspector {
         }
     }
 
-    /// Reads the roots of the history. Errors: `Invalid` when there is no history.
+    /// Reads the roots of the history and the newest root. Errors: `Invalid` when there is no history.
     async fn history(&self) -> Result<History> {
         let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
         let pinned: BTreeSet<RootId> =
@@ -155,7 +159,7 @@ impl Inspector {
         )))
     }
 
-    /// Reads the log behind the root of `start` up to `until`. None: `until` is in front of the history.
+    /// Reads the log from the root of `start` on, up to `until`. None: `until` is earlier than the history.
     async fn cut(&self, history: &History, start: Start<'_>, until: Until) -> Result<Option<Scan>> {
         let Start { root, is_before } = start;
         if !is_before && history.is_oldest(root) {
@@ -179,7 +183,8 @@ impl Inspector {
         Ok(Some(Scan { cutter, next }))
     }
 
-    /// Returns where the log of `epoch` ends. None: the epoch is still open.
+    /// Returns the number of the first chunk that does not belong to the log of `epoch`. None: the epoch is
+    /// still open.
     async fn end_of(&self, epoch: u64) -> Result<Option<u64>> {
         for later in epoch + 1..=claim::newest_epoch(self.bucket()).await? {
             let id = RootId { epoch: later, slot: 0 };
@@ -195,7 +200,8 @@ impl Inspector {
         Ok(None)
     }
 
-    /// Finds the root from which the state at the end of `scan` can be restored (rules PAST-1, PAST-2).
+    /// Finds the newest root from which the state at the end of `scan` can be restored (rules PAST-1,
+    /// PAST-2). Errors: `Invalid` if there is none.
     async fn found(&self, history: &History, epoch: u64, scan: Scan) -> Result<Found> {
         let Scan { cutter, next } = scan;
         let position = cutter.commits.position().clone();
@@ -215,22 +221,23 @@ impl Inspector {
     }
 }
 
-/// The root behind which the log is read.
+/// Where the search for a moment begins: the log is read from this root on.
 struct Start<'a> {
     root: &'a Root,
-    /// Whether the wanted moment is behind `root`.
+    /// True: the wanted moment is later than `root`. False: `root` is the oldest of its epoch, and the moment
+    /// is possibly earlier.
     is_before: bool,
 }
 
-/// The result of reading the log.
+/// What reading the log up to the wanted moment has found.
 struct Scan {
     cutter: Cutter,
-    /// The first chunk that was not read to its end.
+    /// The number of the first chunk that was not read, or in which the moment was found.
     next: u64,
 }
 
 impl History {
-    /// The epochs of the roots, the newest first.
+    /// Returns the epochs of the roots, the newest first.
     fn epochs(&self) -> Vec<u64> {
         let epochs: BTreeSet<u64> = self.roots.iter().map(|root| root.id.epoch).collect();
         epochs.into_iter().rev().collect()
@@ -240,8 +247,8 @@ impl History {
         self.roots.iter().filter(move |root| root.id.epoch == epoch)
     }
 
-    /// Returns the newest root of `epoch` whose position is before the wanted moment. If there is none,
-    /// returns the first root of `epoch`.
+    /// Returns the newest root of `epoch` for which `is_before` says that its newest commit is before the
+    /// wanted moment. If there is none, returns the first root of `epoch`.
     fn start(&self, epoch: u64, is_before: impl Fn(&Position) -> bool) -> Start<'_> {
         let is_it = |root: &&Root| root.position.as_ref().is_some_and(&is_before);
         match self.of(epoch).rfind(is_it) {
@@ -254,7 +261,7 @@ impl History {
         self.roots.first().is_some_and(|oldest| oldest.id == root.id)
     }
 
-    /// The moments that can be restored, as messages name them.
+    /// Returns the text that names the moments that can be restored, for messages.
     fn range(&self) -> String {
         let time = |root: Option<&Root>| {
             let position = root.and_then(|root| root.position.as_ref());

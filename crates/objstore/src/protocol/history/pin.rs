@@ -1,6 +1,6 @@
-//! Pins: records that keep one root, and the log behind it, from the collector (byte table W15 of
-//! docs/internals/formats-bucket.md). A snapshot is a pin with a name. A clone has a pin in every database
-//! whose files it reads. The history is a sequence of pins (gc/collector/history.rs).
+//! Pins: records that keep the collector from deleting one root and the later log that belongs to the pinned
+//! state (byte table W15 of docs/internals/formats-bucket.md). A snapshot is a pin with a name. A clone has a
+//! pin in every database whose files it reads. The history is a sequence of pins (gc/collector/history.rs).
 //!
 //! ```text
 //! a program that pins root R                   the collector, before each batch
@@ -11,14 +11,14 @@
 //!   create snapshot/<name> {the pin}
 //! ```
 //!
-//! PIN-1: if the pin existed before the collector listed the pins, the collector heeds it. Otherwise the
-//!     horizon existed before the pin, so the pin's writer sees the horizon and gives up. No clock decides.
-//!     (Model: crates/protocol-model/src/pin.rs.)
-//! PIN-2: the content of a pin never changes, and its key is used once. Whoever deletes a pin gives up what
-//!     the pin held.
-//! PIN-3: a program that clones a snapshot relies on the snapshot's pin, which counts. The program creates a
-//!     pin of its own and then checks whether the snapshot's pin still exists. If it does, the root was held
-//!     all the time.
+//! PIN-1: if the pin existed before the collector listed the pins, the collector keeps what the pin needs.
+//!     Otherwise the horizon existed before the pin, so the pin's writer sees the horizon and gives up. No
+//!     clock decides. (Model: crates/protocol-model/src/pin.rs.)
+//! PIN-2: the content of a pin never changes, and its key is used for one pin only. Whoever deletes a pin
+//!     gives up what the pin kept.
+//! PIN-3: a program that clones a snapshot relies on the snapshot's pin, which was created in time. The
+//!     program creates a pin of its own and then checks whether the snapshot's pin still exists. If it does,
+//!     the objects of the root were kept all the time.
 //! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that
 //!     database's owner deletes both.
 
@@ -36,27 +36,29 @@ use std::collections::BTreeSet;
 const KIND_PIN: u16 = 12;
 const KIND_SNAPSHOT_NAME: u16 = 13;
 
-/// Field of a pin's extension area: the newest pinned commits. For people.
+/// Field of a pin's extension area: the newest commits of the pinned state. For people.
 const TAG_POSITION: u16 = 0x0001;
 
 /// The keys of the pins of the history begin with this.
 const HISTORY: &str = "pin/history-";
 
-/// The keys of the pins that a copying process makes begin with this.
+/// The keys of the pins of a process that copies the database, reads its rows or tests a restore begin with
+/// this.
 const COPY: &str = "pin/copy-";
 
-/// The keys of the pins of states that the owner of the database has mounted begin with this.
+/// The keys of the pins of the states that the owner has mounted for reading (mount.rs) begin with this.
 const MOUNT: &str = "pin/mount-";
 
-/// The end of the key of a release. The release of a pin says that the pin's holder needs it no more.
+/// The end of the key of a release. A release is a record by which the holder of a pin says that it needs the
+/// pin no more.
 const RELEASED: &str = "-released";
 
-/// What a pin is for.
+/// What a pin is for. The program that creates the pin chooses the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PinKind {
     Snapshot,
     Clone,
-    /// A pin of the history. It holds the log behind its root to the end of the epoch.
+    /// A pin of the history. It keeps all later log of the epoch besides the root.
     History,
 }
 
@@ -67,8 +69,8 @@ pub(crate) struct Pin {
     /// The name of the snapshot; for a clone, where the clone is; for the history, empty.
     pub(crate) name: String,
     pub(crate) root: RootId,
-    /// The end of the pinned log: chunks with lower numbers belong to the state. A pin of the history has no
-    /// end here.
+    /// The end of the pinned log: only chunks with lower numbers belong to the state. `u64::MAX` in a pin of
+    /// the history, which keeps the log to the end of the epoch.
     pub(crate) wal_end: u64,
     /// When and by which program the pin was made. For people.
     pub(crate) created_ms: u64,
@@ -122,7 +124,8 @@ impl Pin {
     }
 }
 
-/// Returns the key of a new pin, made by the process with this nonce.
+/// Returns the key of a new pin. The caller makes a random `nonce` for each pin, so that no key is used
+/// twice.
 pub(crate) fn new_key(nonce: &Nonce) -> String {
     format!("{}{:032x}", names::PIN_DIR, u128::from_be_bytes(*nonce))
 }
@@ -165,23 +168,24 @@ pub(crate) fn clone_key(db_uuid: &str) -> String {
     format!("{}clone-{db_uuid}", names::PIN_DIR)
 }
 
-/// Returns the key of a new pin for the process with this nonce, which copies the database. The pin is of the
-/// same kind as that of a clone, and is deleted when the copy has its own files.
+/// Returns the key of a new pin for a process that copies the database, reads its rows or tests a restore.
+/// `nonce` is random. The pin is of the same kind as that of a clone. The process deletes it when it has
+/// ended its work.
 pub(crate) fn copy_key(nonce: &Nonce) -> String {
     format!("{COPY}{:032x}", u128::from_be_bytes(*nonce))
 }
 
-/// Whether `key` is the pin of a copier.
+/// Whether `key` is that of a pin from [`copy_key`].
 pub(crate) fn is_copy_key(key: &str) -> bool {
     key.starts_with(COPY)
 }
 
-/// Returns the key of a new pin of a mount (mount.rs), made by the process with this nonce.
+/// Returns the key of a new pin of a mount (mount.rs). `nonce` is random.
 pub(crate) fn mount_key(nonce: &Nonce) -> String {
     format!("{MOUNT}{:032x}", u128::from_be_bytes(*nonce))
 }
 
-/// Whether `key` is the pin of a mount.
+/// Whether `key` is that of a pin of a mount.
 pub(crate) fn is_mount_key(key: &str) -> bool {
     key.starts_with(MOUNT)
 }
@@ -192,7 +196,8 @@ pub(crate) fn history_key(root: RootId) -> String {
     format!("{}{:020}-{:020}", HISTORY, root.epoch, root.slot)
 }
 
-/// Returns the root that a pin of the history holds, which is in its key. None: `key` is another one.
+/// Returns the root that a pin of the history keeps. It is in the key of the pin. None: `key` is not that of
+/// a pin of the history.
 pub(crate) fn history_root_of(key: &str) -> Option<RootId> {
     let (epoch, slot) = key.strip_prefix(HISTORY)?.split_once('-')?;
     let root = RootId { epoch: epoch.parse().ok()?, slot: slot.parse().ok()? };
@@ -209,13 +214,13 @@ pub(crate) fn release_key(key: &str) -> String {
 pub(crate) struct Listed {
     /// The pins that nobody has released.
     pub(crate) pins: BTreeSet<String>,
-    /// The pins that were released, each followed by the key of its release. The owner deletes them in this
-    /// order.
+    /// The pins that were released, each followed by the key of its release. If a pin is gone, its release
+    /// stands alone. The owner deletes the objects in this order.
     pub(crate) released: Vec<String>,
 }
 
 impl Listed {
-    /// Sorts the pins and releases among `objects`.
+    /// Finds the pins and releases among `objects`, and puts each release behind its pin.
     pub(crate) fn among(objects: &[ObjectInfo]) -> Self {
         let keys = objects.iter().map(|object| object.key.as_str());
         let mut pins: BTreeSet<String> =
@@ -239,14 +244,14 @@ pub(crate) async fn read(bucket: &Bucket, key: &str) -> Result<Pin> {
     read_record(bucket, key, |bytes| Pin::decode(bytes).map_err(|e| damaged_object(key, &e))).await
 }
 
-/// Returns the root of the highest horizon. Objects that only older roots need may have been deleted. None:
-/// the collector has deleted nothing yet. Requests: one LIST.
+/// Returns the root of the highest horizon. The collector has possibly deleted objects that only older roots
+/// need. None: the collector has deleted nothing yet. Requests: one LIST.
 pub(crate) async fn horizon(bucket: &Bucket) -> Result<Option<RootId>> {
     let listed = bucket.list(names::HORIZON_DIR, None).await?;
     Ok(listed.iter().filter_map(|object| horizon_of(&object.key)).max())
 }
 
-/// Returns the root that is in the name of the horizon `key`.
+/// Returns the root that is in the name of the horizon `key`. None: `key` is no horizon.
 pub(crate) fn horizon_of(key: &str) -> Option<RootId> {
     names::parse_slot(names::HORIZON_DIR, key).map(|(epoch, slot)| RootId { epoch, slot })
 }

@@ -1,4 +1,4 @@
-//! Protection of snapshots: no program of Atoll drops a protected snapshot before a date.
+//! Protection of snapshots: no program of Atoll drops a protected snapshot before the date of its protection.
 //!
 //! ```text
 //! a program that protects S                    a program that drops S
@@ -8,12 +8,13 @@
 //!                                                delete the pin of S, and its protections that have ended
 //! ```
 //!
-//! PROTECT-1: at least one of the two programs sees what the other did. So a snapshot that was reported as
-//!     protected exists. A clock only decides whether a protection has ended: the clock of the machine that
-//!     drops the snapshot.
+//! PROTECT-1: if one program protects S while another one drops S, at least one of them sees what the other
+//!     did and gives up. So a snapshot that was reported as protected exists. A clock only decides whether a
+//!     protection has ended: the clock of the machine that drops the snapshot.
 //! PROTECT-2: no program shortens a protection: if a snapshot has several protections, the latest date
-//!     counts. Only Atoll's own programs look at protections. Another program can delete a protected snapshot
-//!     if its user may delete objects in the bucket. Only the object lock of the bucket prevents that.
+//!     counts. Only Atoll's own programs respect protections. Another program can delete a protected snapshot
+//!     if its user has the right to delete objects in the bucket. Only the object lock of the bucket prevents
+//!     that.
 
 use crate::date::utc_seconds;
 use crate::error::{Result, StoreError};
@@ -26,7 +27,8 @@ use crate::requests::bucket::{Bucket, ObjectInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// Maps the key of a snapshot's name to the end of the snapshot's protection, in seconds since 1970.
+/// When the protection of each snapshot ends, in seconds since 1970, by the key of the record with the
+/// snapshot's name.
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Protections(HashMap<String, u64>);
 
@@ -45,7 +47,8 @@ impl Protections {
         Self(latest)
     }
 
-    /// Returns until when the snapshot `name` is protected. This may be a time that has passed.
+    /// Returns until when the snapshot `name` is protected, which is possibly a time that has passed. None:
+    /// it was never protected.
     pub(in crate::protocol) fn until_s(&self, name: &str) -> Option<u64> {
         self.0.get(&SnapshotName::key(name)).copied()
     }
@@ -53,10 +56,10 @@ impl Protections {
 
 impl Inspector {
     /// Protects the snapshot `name` until `until_s`, in seconds since 1970. Returns until when it is
-    /// protected: later than `until_s` if another protection lasts longer.
+    /// protected now: a time later than `until_s` if another protection of the snapshot lasts longer.
     ///
-    /// Errors: `NotFound` without the snapshot; `Invalid` for a moment that is over. Requests: two GETs, a
-    /// HEAD, a PUT and a LIST.
+    /// Errors: `NotFound` without the snapshot; `Invalid` for an `until_s` that has passed. Requests: two
+    /// GETs, a HEAD, a PUT and a LIST.
     pub async fn protect_snapshot(&self, name: &str, until_s: u64) -> Result<u64> {
         if until_s <= now_s() {
             return Err(StoreError::Invalid(format!("{} is over", moment(until_s))));
@@ -64,7 +67,8 @@ impl Inspector {
         self.snapshot_pin(name).await?;
         let (key, nonce) = (names::protection(&SnapshotName::key(name), until_s), random_nonce()?);
         self.bucket().create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await?;
-        // Rule PROTECT-1: another program may have dropped the snapshot before it could see this protection.
+        // Rule PROTECT-1: another program has possibly dropped the snapshot before it could see this
+        // protection. So the snapshot must still exist now; otherwise the protection is deleted again.
         if let Err(error) = self.snapshot_pin(name).await {
             if error.is_not_found() {
                 self.bucket().delete(&key).await?;

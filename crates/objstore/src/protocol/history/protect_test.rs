@@ -48,8 +48,8 @@ fn when_the_date_is_over_the_snapshot_is_dropped_with_its_protection() {
     crash(f.db);
 }
 
-/// Each request in turn is made to fail. A snapshot that was reported as protected then exists and is
-/// protected. A snapshot whose drop was refused is complete.
+/// Each request of a protection, or of a drop that must be refused, is made to fail in turn. After that the
+/// snapshot is complete, and a drop is refused because of its protection.
 #[test]
 fn a_drop_or_a_protection_that_is_hurt_loses_no_protected_snapshot() {
     for fault in [Fault::LostRequest, Fault::LostReply, Fault::ConflictAfterApply] {

@@ -1,7 +1,7 @@
 //! Sets a database back to a snapshot or a moment, in its own prefix, while no server owns it.
 //!
 //! ```text
-//! refuse the database if it has an owner that may still be running
+//! refuse the database if it has an owner that possibly still runs
 //! claim epoch E, close the former epochs, create root/E/0   no former owner can change the state any more
 //! create a snapshot of the present state
 //! copy MANIFEST and log of the past state, create root/E/1  now the database has the past state
@@ -29,17 +29,17 @@ use crate::protocol::start::home::Home;
 use crate::protocol::wal::position::Position;
 use serde::Serialize;
 
-/// The state to return to, and a name for the snapshot of the present state.
+/// What [`Inspector::rewind`] is asked to do.
 #[derive(Debug, Clone)]
 pub struct RewindRequest {
-    /// The state that the database gets.
+    /// The state to which the database goes back.
     pub past: Past,
     /// The name of the snapshot that keeps the present state.
     pub keep: String,
     /// The program that rewinds, shown to people.
     pub creator: String,
-    /// Whether to fence an owner that has not written its closing hint. If false, the rewind refuses such a
-    /// database.
+    /// True: the rewind fences an owner that has not written the hint that it closed the database. False: the
+    /// rewind refuses such a database.
     pub takes_over: bool,
 }
 
@@ -53,22 +53,24 @@ pub struct RewindStatus {
     pub commit_us: Option<u64>,
     pub present_gtid_position: String,
     pub gtid_position: String,
-    /// Epoch and slot of the root of the past state, and the chunks of the log that are replayed over it: the
-    /// first, and the one behind the last.
+    /// Epoch and slot of the root of the past state. `log_chunks` are the log chunks that are replayed over
+    /// it: the number of the first, and one more than the number of the last.
     pub from_root: (u64, u64),
     pub log_chunks: (u64, u64),
-    /// Whether the log is cut within its last chunks.
+    /// True: the log of the past state is cut inside the last of these chunks, so not all records of that
+    /// chunk are replayed.
     pub is_cut: bool,
     pub files: u64,
     pub files_bytes: u64,
-    /// The root from which the next server starts. None: this is only a plan.
+    /// Epoch and slot of the root from which the next server starts. None: this is only a plan.
     pub root: Option<(u64, u64)>,
     /// The snapshot of the present state. None: this is only a plan.
     pub kept: Option<SnapshotStatus>,
 }
 
 impl Inspector {
-    /// Returns what [`Inspector::rewind`] would do. Errors, requests: those of its part that only reads.
+    /// Returns what [`Inspector::rewind`] would do. Errors, requests: those of the part of `rewind` that only
+    /// reads.
     pub async fn plan_rewind(&self, past: &Past) -> Result<RewindStatus> {
         self.identity().await?;
         let present = self.moment().await?;
@@ -77,11 +79,11 @@ impl Inspector {
 
     /// Sets the database back to a snapshot or a moment. The present state becomes a snapshot first.
     ///
-    /// Errors: `ReadOnly` when a server owns the database or may own it; `NotFound` without the snapshot;
-    /// `Invalid` when the moment is outside the history, the name for the present state is taken, or another
-    /// program claimed the database meanwhile; `Fenced`; `Unavailable` when the outcome is not known: look at
-    /// the roots, or repeat the call. After any other error the database is as before. Requests: those of a
-    /// claim, of a snapshot, and of copying the MANIFEST and log of the past state.
+    /// Errors: `ReadOnly` when a server owns the database or possibly owns it; `NotFound` without the
+    /// snapshot; `Invalid` when the moment is outside the history, the name for the present state is taken,
+    /// or another program claimed the database meanwhile; `Fenced`; `Unavailable` when the outcome is not
+    /// known: look at the roots, or repeat the call. After any other error the database is as before.
+    /// Requests: those of a claim, of a snapshot, and of copying the MANIFEST and log of the past state.
     pub async fn rewind(&self, request: &RewindRequest) -> Result<RewindStatus> {
         check_name(&request.keep)?;
         self.identity().await?;

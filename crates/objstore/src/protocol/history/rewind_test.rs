@@ -1,5 +1,5 @@
 //! Goal:   a rewind gives the state of the snapshot, keeps the present state, can be undone, and refuses
-//!         while a server may own the database. Whatever request fails, the database has one of the two
+//!         while a server possibly owns the database. Whatever request fails, the database has one of the two
 //!         states (REWIND-1, REWIND-2).
 //! Method: a simulated database (test_db.rs) in memory, where one request after the other is made to fail.
 
@@ -51,7 +51,8 @@ fn the_past_comes_back_the_present_is_kept_and_a_rewind_is_undone_by_another() {
     close(f.db);
     let done = rewind(&f.bucket, "past", "present", false).unwrap();
     assert!(done.root.is_some() && done.kept.is_some_and(|kept| kept.name == "present"));
-    // This server has the local directory of the present state. The next one has none.
+    // This server starts with the local directory of the present state, and must set it aside. The next
+    // server starts without a directory.
     let mut db = reopen(&f.bucket, &dir);
     assert!(db.store.was_restored(), "the local directory is of another time");
     assert!(is(&db, &past), "after the rewind");
@@ -110,8 +111,8 @@ fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
             let is_past = is(&db, &past);
             assert!(is_past || is(&db, &present), "{fault:?} {position}");
             assert!(is_past || outcome.is_err(), "{fault:?} {position}: it says it is done");
-            // A request that fails is repeated, so only a damaged reply can stop the rewind: it may look as
-            // if a server runs.
+            // A request that fails is repeated, so it does not stop the rewind. Only a damaged reply can:
+            // when the hint cannot be decoded, it looks as if a server still ran.
             assert!(is_past || matches!(fault, Fault::CorruptBody), "{fault:?} {position}: {outcome:?}");
             crash(db);
             if position > sent {

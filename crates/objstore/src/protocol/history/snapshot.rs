@@ -1,8 +1,8 @@
 //! Snapshots: named pins that keep the state that the bucket had at one moment. Any program can create and
 //! drop them, beside a running owner or without one; `atollctl snapshot` shows them.
 //!
-//! A snapshot holds one root, and the log behind it that was in the bucket at that moment. So it has the
-//! commits that a restore at that moment would have found. It has no commit in part.
+//! A snapshot keeps one root, and the later log as far as it was in the bucket at that moment. So it has the
+//! commits that a restore at that moment would have found, each of them completely.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -22,20 +22,22 @@ use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The longest name, in bytes.
+/// The most bytes that the name of a snapshot can have.
 pub const SNAPSHOT_NAME_BYTES_MAX: usize = 1024;
 
-/// How often a pin is made again because the collector had already passed its root. The collector keeps what
-/// was the newest within a minute, so two attempts are many already.
+/// How many times the creation of a snapshot is tried. A try fails if the pin comes too late, because the
+/// collector no longer keeps its root. But the collector keeps each root that was the newest within the last
+/// minute, so a second try is already rare.
 const TRIES_MAX: u32 = 8;
 
-/// The kind of the row that stands for all pins of the history.
+/// The `kind` of the row that stands for all pins of the history.
 pub(in crate::protocol) const HISTORY: &str = "history";
 
-/// The kind of the row of a snapshot.
+/// The `kind` of the row of a snapshot.
 const SNAPSHOT: &str = "snapshot";
 
-/// A row in the list of snapshots: a snapshot, the state that a clone holds, or all of the history.
+/// A row in the list of snapshots. It describes a snapshot, the state that another pin keeps (for example for
+/// a clone), or all of the history.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct SnapshotStatus {
@@ -46,7 +48,7 @@ pub struct SnapshotStatus {
     /// at work or has died; `history`: every commit after the one shown can be restored; `unfinished`: a
     /// process is making the snapshot, or has died while it did; `unknown`: the pin cannot be read.
     pub kind: String,
-    /// The key of the pin that holds the state; for the history that of its oldest pin.
+    /// The key of the pin that keeps the state; for the history that of its oldest pin.
     pub pin: String,
     pub epoch: u64,
     pub slot: u64,
@@ -61,22 +63,23 @@ pub struct SnapshotStatus {
     pub files: u64,
     /// Bytes of the table files that the newest root or another pin needs as well.
     pub shared_bytes: u64,
-    /// Bytes of the table files that are deleted when it is dropped. For the history, its log and its other
-    /// records count as well.
+    /// Bytes of the table files that only this pin needs, so that dropping it frees them. For the history,
+    /// its log and its other records count as well.
     pub alone_bytes: u64,
-    /// Unix time in seconds before which the snapshot cannot be dropped; None: it is not protected.
+    /// Unix time in seconds before which Atoll refuses to drop the snapshot; None: it was never protected.
     pub protected_until_s: Option<u64>,
     /// Why the pin or its root cannot be read; empty when all is well. While there is a pin that this version
-    /// cannot decode, the collector deletes nothing. A pin whose root is gone holds nothing.
+    /// cannot decode, the collector deletes nothing. A pin whose root is gone keeps nothing.
     pub problem: String,
 }
 
-/// A state that a pin can hold: a root, and the log behind it.
+/// A state that a pin can keep: a root, and the later log up to `wal_end`.
 pub(in crate::protocol) struct Moment {
     pub(in crate::protocol) image: Image,
     pub(in crate::protocol) wal_end: u64,
     pub(in crate::protocol) position: Position,
-    /// Where the log ends within its last chunks; None: it ends with the last chunk.
+    /// Where the log of the state ends inside its last chunk. None: the whole last chunk belongs to the
+    /// state.
     pub(in crate::protocol) cut: Option<Cut>,
 }
 
@@ -86,8 +89,8 @@ impl Inspector {
     ///
     /// Errors: `Invalid` for a name that exists, is empty or longer than [`SNAPSHOT_NAME_BYTES_MAX`];
     /// `NotFound` without a database or a root; `Unavailable` when the outcome is not known. Then a pin of
-    /// kind `unfinished` may be left, which holds the same objects as the snapshot. Requests: those that read
-    /// the newest root and its log, two PUTs and a LIST.
+    /// kind `unfinished` is possibly left, which keeps the same objects as the snapshot would. Requests:
+    /// those that read the newest root and its log, two PUTs and a LIST.
     pub async fn create_snapshot(&self, name: &str, creator: &str) -> Result<SnapshotStatus> {
         check_name(name)?;
         self.identity().await?;
@@ -103,8 +106,9 @@ impl Inspector {
         )))
     }
 
-    /// Makes the snapshot `name` of `moment`. None: the collector had passed the root already, so objects of
-    /// it may be deleted. Errors: `Invalid` for a name that is taken.
+    /// Makes the snapshot `name` of `moment`. None: the pin came too late, because the collector has possibly
+    /// deleted objects of the root already. Then no snapshot and no pin is left. Errors: `Invalid` for a name
+    /// that is taken.
     pub(in crate::protocol) async fn hold(
         &self,
         moment: &Moment,
@@ -132,10 +136,12 @@ impl Inspector {
     pub async fn drop_snapshot(&self, name: &str) -> Result<()> {
         let found = self.named(name, "dropping").await?;
         self.check_unprotected(name).await?;
-        // The name is deleted before the pin. A name whose pin is gone is free, so another program could
-        // create a snapshot of this name in between, and this DELETE would take its name away.
+        // The name is deleted before the pin. If the pin were deleted first, the name would be free at once.
+        // Then another program could create a snapshot of this name, and this DELETE would take the name away
+        // from it.
         self.bucket().delete(&SnapshotName::key(name)).await?;
-        // Rule PROTECT-1: another program may have protected the snapshot since the first check.
+        // Rule PROTECT-1: another program has possibly protected the snapshot since the first check. Then the
+        // snapshot gets its name back.
         if let Err(error) = self.check_unprotected(name).await {
             self.name_pin(name, &found.pin).await?;
             return Err(error);
@@ -144,7 +150,7 @@ impl Inspector {
         self.forget_protections(name).await
     }
 
-    /// Drops the pin `key`, whatever it holds, even if this version cannot decode it.
+    /// Drops the pin `key`, whatever it keeps, even if this version cannot decode it.
     ///
     /// Errors: `NotFound`; `Invalid` for a key that is not a pin's, and for the pin of a protected
     /// snapshot. Requests: a HEAD, a GET, a LIST and a DELETE.
@@ -157,7 +163,8 @@ impl Inspector {
         self.bucket().delete(key).await
     }
 
-    /// Returns a row for each pin, and one for all pins of the history together, the oldest first.
+    /// Returns a row for each pin outside of the history, and one row for all pins of the history together.
+    /// The rows of the oldest roots come first.
     ///
     /// Requests: two LISTs, and those that read the newest root and that of each pin.
     pub async fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
@@ -203,7 +210,7 @@ impl Inspector {
         Ok(statuses)
     }
 
-    /// Verifies the root that the snapshot `name` holds, as [`Inspector::verify`] verifies the newest root.
+    /// Verifies the root that the snapshot `name` keeps, as [`Inspector::verify`] verifies the newest root.
     pub async fn verify_snapshot(
         &self,
         name: &str,
@@ -247,8 +254,9 @@ impl Inspector {
         })
     }
 
-    /// Creates the name of the pin `pin`. False: another snapshot has that name. A name whose pin is gone is
-    /// free, because the request that created the name came late, after its program had given up.
+    /// Creates the record that gives the pin `pin` the name `name`. False: another snapshot has that name. A
+    /// record whose pin is gone does not count and is deleted: the request that created it came late, after
+    /// its program had given up.
     async fn name_pin(&self, name: &str, pin: &str) -> Result<bool> {
         let (key, record) =
             (SnapshotName::key(name), SnapshotName { name: name.to_owned(), pin: pin.to_owned() });
@@ -268,7 +276,8 @@ impl Inspector {
         Ok(false)
     }
 
-    /// Whether the snapshot for which the pin `key` was made has a name, and the name leads to this pin.
+    /// Whether the record with the snapshot's name exists and names the pin `key`. False: the snapshot is not
+    /// finished, or another snapshot has its name.
     async fn is_named(&self, key: &str, pin: &Pin) -> Result<bool> {
         match SnapshotName::read(self.bucket(), &pin.name).await {
             Ok(name) => Ok(name.pin == key),
@@ -277,7 +286,7 @@ impl Inspector {
         }
     }
 
-    /// The objects that the snapshot `name` needs.
+    /// Returns the keys of the objects that the snapshot `name` needs.
     #[cfg(test)]
     pub(in crate::protocol) async fn snapshot_keys(
         &self,
@@ -302,13 +311,14 @@ impl Inspector {
         Ok(outcome == SlotOutcome::Mine)
     }
 
-    /// Rule PIN-1: whether a pin of `root` that is in the bucket counts, which means that no horizon is above
-    /// `root`.
+    /// Rule PIN-1: whether a pin of `root`, which is in the bucket already, was created in time. This is so
+    /// when no horizon is above `root`: then the collector has deleted nothing that `root` needs, and will
+    /// not.
     pub(in crate::protocol) async fn is_above_horizon(&self, root: RootId) -> Result<bool> {
         Ok(pin::horizon(self.bucket()).await? <= Some(root))
     }
 
-    /// Reads the newest root, and how far the log behind it is in the bucket. An owner may delete objects
+    /// Reads the newest root, and how far the later log is in the bucket. A running owner can delete objects
     /// while they are read. Then the owner has a newer root, and this function reads that one.
     ///
     /// Errors: `NotFound` without a root.
@@ -366,15 +376,16 @@ impl Moment {
     }
 }
 
-/// For each table file, how many of the newest root and the pins' roots need it.
+/// Counts for each table file how many roots need it: the newest root, the roots of pins, and the history as
+/// one root.
 #[derive(Default)]
 struct Shares {
     holders: HashMap<Arc<str>, u32>,
 }
 
 impl Shares {
-    /// Returns the shares for a snapshot that has just been made of the newest root: each file has two
-    /// holders.
+    /// Returns the counts for a snapshot that has just been made of the newest root: two roots need each
+    /// file.
     fn with_newest(image: &Image) -> Self {
         let mut shares = Self::default();
         shares.add(image);
@@ -392,7 +403,7 @@ impl Shares {
         *self.holders.entry(Arc::clone(key)).or_default() += 1;
     }
 
-    /// Returns the bytes of the table files of `image` that others need as well, and of those that only
+    /// Returns the bytes of the table files of `image` that other roots need as well, and of those that only
     /// `image` needs.
     fn split(&self, image: &Image) -> (u64, u64) {
         let is_shared = |key| self.holders.get(key).is_some_and(|holders| *holders > 1);

@@ -160,7 +160,8 @@ fn names_are_taken_once_and_have_bounds() {
     crash(f.db);
 }
 
-/// Rule PIN-2: the collector reads each pin only once, so a new pin must have a new key.
+/// Rule PIN-2: a snapshot that gets the name of a dropped one has a pin with a new key. The collector reads
+/// each pin only once, so with the same key it would keep the objects of the former snapshot.
 #[test]
 fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     let mut f = Fixture::new();
@@ -174,7 +175,7 @@ fn a_snapshot_of_a_former_name_holds_its_own_moment() {
     crash(f.db);
 }
 
-/// Rule PIN-1, as the program that pins must obey it.
+/// Rule PIN-1: a program that sees a horizon above the root that it has pinned gives up and deletes its pin.
 #[test]
 fn whoever_pins_what_may_be_gone_gives_up() {
     let f = Fixture::new();

@@ -1,6 +1,6 @@
 //! Copies a state of another epoch or another database, and creates the first root of an epoch from it.
-//! MANIFEST and log are copied; table files stay where they are. Transactions of the server that the log
-//! leaves in the middle of a two-phase commit are rolled back (undecided.rs).
+//! MANIFEST and log are copied; table files stay where they are. Transactions of the server that are in the
+//! middle of a two-phase commit at the end of the log are rolled back (undecided.rs).
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -20,7 +20,7 @@ use crate::requests::bucket::{Bucket, SlotOutcome};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Copied bytes of MANIFEST and log are cut into objects of this size.
+/// The copies of MANIFEST and log are cut into objects with at most this many bytes of them.
 const PIECE_BYTES: usize = 4 << 20;
 /// The slot of the root that `write` creates. Slot 0 holds the claim.
 pub(in crate::protocol) const SLOT: u64 = 1;
@@ -78,8 +78,8 @@ pub(in crate::protocol) async fn read_log(
     Ok(copy_log(from, epoch, moment).await?.chunks)
 }
 
-/// Returns the log of `moment` as a log of `epoch`. It appends rollbacks of the server's transactions that
-/// are in the middle of a two-phase commit.
+/// Returns the log of `moment` as a log of `epoch`. Appends rollbacks for those of the server's transactions
+/// that are in the middle of a two-phase commit at its end.
 async fn copy_log(from: &Bucket, epoch: u64, moment: &Moment) -> Result<LogCopy> {
     let root = &moment.image.root;
     let (mut log, mut undecided) = (LogCopy { epoch, chunks: Vec::new() }, Undecided::default());
@@ -109,7 +109,7 @@ async fn copy_log(from: &Bucket, epoch: u64, moment: &Moment) -> Result<LogCopy>
     Ok(log)
 }
 
-/// Returns the bytes of `chunk` in front of `cut`.
+/// Returns the bytes of `chunk` that come before `cut` in the log.
 fn kept(chunk: &WalChunk, cut: &Cut) -> Vec<u8> {
     chunk.bytes[..cut.keeps(chunk.log, chunk.offset, chunk.bytes.len())].to_vec()
 }
@@ -135,7 +135,7 @@ fn root_of(moment: &Moment, epoch: u64, manifest: ManifestCopy, chunks: u64, map
     }
 }
 
-/// A log, put together into as few chunks as possible.
+/// A copied log. Small chunks of the source are joined into few chunks.
 struct LogCopy {
     epoch: u64,
     chunks: Vec<WalChunk>,
@@ -156,7 +156,7 @@ impl LogCopy {
         self.chunks.push(WalChunk { epoch: self.epoch, chunk: self.chunks.len() as u64, ..chunk.clone() });
     }
 
-    /// Removes everything behind byte `offset` of WAL `log`.
+    /// Removes everything from byte `offset` of WAL `log` on.
     fn cut(&mut self, log: u64, offset: u64) {
         self.chunks.retain(|chunk| (chunk.log, chunk.offset) < (log, offset));
         if let Some(last) = self.chunks.last_mut().filter(|last| last.log == log) {

@@ -1,9 +1,9 @@
-//! Shows what differs between two states of a database: for each table, the table files that only one of them
-//! has. Reads only.
+//! Shows what differs between two states of a database: for each table, the bytes of the table files that
+//! only one state has. Writes nothing to the bucket.
 //!
-//! Rows are not read. A file that only one state has may hold rows that the other state has as well, in a
+//! Rows are not read. A file that only one state has can hold rows that the other state has as well, in a
 //! file of another name, because a compaction also rewrites rows that it does not change. Changes that are
-//! only in the log behind the root of a state are not seen.
+//! only in the log of a state, and not in its table files, are not seen.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, Image};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The text with which a caller names the newest root as a state.
 pub const PRESENT: &str = "now";
 
-/// One of the two states.
+/// One of the two states that were compared.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct ComparedState {
@@ -32,11 +32,11 @@ pub struct ComparedState {
 /// Bytes of the table files of one table, or of several small tables that share them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TableBytes {
-    /// In files that only the first state has.
+    /// Bytes in files that only the first state has.
     pub only_first: u64,
-    /// In files that both have.
+    /// Bytes in files that both states have.
     pub both: u64,
-    /// In files that only the second state has.
+    /// Bytes in files that only the second state has.
     pub only_second: u64,
 }
 
@@ -46,9 +46,10 @@ pub struct TableBytes {
 pub struct StateDiff {
     pub first: ComparedState,
     pub second: ComparedState,
-    /// The bytes by table. The key None: files whose table is in no MANIFEST that was read.
+    /// The bytes of each table. The key None stands for files whose table cannot be seen in the two
+    /// MANIFESTs.
     pub tables: BTreeMap<Option<FileOwner>, TableBytes>,
-    /// RocksDB's names of the column families.
+    /// RocksDB's names of the column families, by RocksDB's numbers of them.
     pub families: BTreeMap<u32, String>,
     /// The present names of the tables, from the hint that the owner writes.
     pub names: TableNames,
@@ -123,8 +124,8 @@ impl State {
         ComparedState { epoch: root.id.epoch, slot: root.id.slot, commit_us }
     }
 
-    /// Returns the objects, each with the table whose rows it holds, and their sizes. An object that two
-    /// tables share counts for both.
+    /// Returns the size of each object, by its key and the table whose rows it holds. An object that two
+    /// tables share counts for both. Files of dropped column families are left out.
     fn files(&self) -> HashMap<(Arc<str>, Option<FileOwner>), u64> {
         let owner = |number| self.families.files.get(number).map(|owner| FileOwner { index: None, ..*owner });
         let is_there = |owner: &Option<FileOwner>| {

@@ -1,6 +1,7 @@
 //! Goal:   two states differ by the files that only one of them has, each once; a state does not differ from
 //!         itself; a text that names no state is refused.
-//! Method: the simulated database (test_db.rs) over a bucket in memory; its MANIFEST names no families.
+//! Method: the simulated database (test_db.rs) over a bucket in memory. Its MANIFEST names no families, so
+//!         all files count for one unknown table.
 
 use super::*;
 use crate::protocol::history::snapshot_test::Fixture;

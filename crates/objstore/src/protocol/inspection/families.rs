@@ -13,10 +13,10 @@ use crate::protocol::wal::replay::WalReader;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The size of the trailer behind each key: sequence number and kind of the change.
+/// The size of the trailer at the end of each key: sequence number and kind of the change.
 const TRAILER_BYTES: usize = 8;
-/// The trailer of a file's last key when the end of a range deletion determines that key: the file does not
-/// contain the key itself.
+/// The sequence number in the trailer of a file's last key when that key is the end of a range deletion. Then
+/// the file ends before the key.
 const EXCLUSIVE_END: u64 = 0x00ff_ffff_ffff_ffff;
 /// A field with an unknown tag from this number on begins with its length, so it can be skipped.
 const SKIPPABLE: u64 = 1 << 13;
@@ -26,22 +26,22 @@ const SKIPPABLE: u64 = 1 << 13;
 pub(crate) struct Families {
     pub(crate) names: BTreeMap<u32, String>,
     pub(crate) files: HashMap<u64, FileOwner>,
-    /// Families that were dropped. Their files may still exist for a while.
+    /// Families that were dropped. Their files can still exist for a while.
     pub(crate) dropped: HashSet<u32>,
-    /// False: an edit could not be decoded, or the end of the MANIFEST is damaged. Then `files` may be
+    /// False: an edit could not be decoded, or the end of the MANIFEST is damaged. Then `files` is possibly
     /// incomplete.
     pub(crate) is_whole: bool,
 }
 
-/// The table and index whose rows a table file holds.
+/// The table and index to which the entries of a table file belong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct FileOwner {
     /// RocksDB's number of the column family.
     pub family: u32,
-    /// The prefix of the table: 0 where the table has a family of its own. None: the file holds several
-    /// tables.
+    /// The prefix of the table's keys; 0 where the table has a family of its own. None: the file holds rows
+    /// of several tables.
     pub prefix: Option<u32>,
-    /// The number of the index within the table. None: the file holds several indexes.
+    /// The number of the index within the table. None: the file holds entries of several indexes.
     pub index: Option<u16>,
 }
 
@@ -61,7 +61,8 @@ impl Families {
             }
             used = part.offset as usize + part.content.len();
         });
-        // A fragment has a header of 7 bytes in front of its content.
+        // `part.offset` is where a fragment begins, with a header of 7 bytes before its content. If the last
+        // complete fragment does not end at the end of the MANIFEST, the end is damaged.
         families.is_whole &= used + 7 == manifest.len() || manifest.is_empty();
         families
     }
@@ -72,8 +73,8 @@ impl Families {
         let (mut family, mut name, mut files, mut is_drop) = (0, None, Vec::new(), false);
         while !fields.0.is_empty() {
             match fields.varint()? {
-                // Fields whose value is one number, for example the number of the newest log or of the next
-                // file.
+                // These fields do not matter here. Their value is one number, for example the number of the
+                // newest log or of the next file.
                 2 | 3 | 4 | 9 | 10 | 203 | 300 => drop(fields.varint()?),
                 1 => drop(fields.bytes()?),
                 5 => drop((fields.varint()?, fields.bytes()?)),
@@ -123,8 +124,8 @@ impl<'a> Fields<'a> {
         Some(bytes)
     }
 
-    /// Reads the field that adds a file: level, number, size, first and last key, sequence numbers, further
-    /// fields. Returns the number and both keys.
+    /// Reads the field that adds a file: level, number, size, first and last key, sequence numbers and, if
+    /// `has_fields`, further fields. Returns the number and both keys. None: the bytes end too early.
     fn file(&mut self, has_fields: bool) -> Option<(u64, &'a [u8], &'a [u8])> {
         let (_level, number, _size) = (self.varint()?, self.varint()?, self.varint()?);
         let (first, last) = (self.bytes()?, self.bytes()?);
@@ -136,15 +137,16 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Returns the table and index of a file with these first and last keys. A key that is too short is padded
-/// with zeros.
+/// Returns which table and index a file with these first and last keys belongs to. A key that is too short is
+/// padded with zeros.
 fn owner(family: u32, first: &[u8], last: &[u8]) -> FileOwner {
     let (first, last) = (start_of(first), end_of(last));
     let prefix = (first >> 16 == last >> 16).then_some((first >> 16) as u32);
     FileOwner { family, prefix, index: (first == last).then_some(first as u16) }
 }
 
-/// Returns the prefix and the index in a key, which ends with a trailer, as one number.
+/// Returns the prefix and the index in a key as one number: the prefix in the upper bits, the index in the
+/// lower 16. The trailer of the key is not read.
 fn start_of(key: &[u8]) -> u64 {
     let user = &key[..key.len().saturating_sub(TRAILER_BYTES)];
     (0..6).fold(0, |number, at| number << 8 | u64::from(user.get(at).copied().unwrap_or(0)))

@@ -1,11 +1,12 @@
-//! Finds the objects below the prefix that nobody needs. `atollctl fsck` reports them after a verification of
-//! the database.
+//! Finds the objects below the prefix of a database that nobody needs. `atollctl fsck` reports them together
+//! with the result of a verification.
 //!
 //! There are three kinds of table files in the bucket: those in the newest root's file map; those that wait
 //! to be published or deleted; and orphans, left by an upload whose owner died or by a deletion that was
-//! forgotten. While an owner works, one look cannot tell the last two kinds apart. So an object counts as an
-//! orphan only if it is older than the grace time, if a second look finds it again and in no root, and if no
-//! tomb lists it. The owner deletes what its tombs list.
+//! forgotten. While an owner works, one listing of the bucket cannot tell the last two kinds apart. So an
+//! object counts as an orphan only if it is older than the grace time, if a second listing a while later
+//! shows that it still exists and no root needs it, and if no tomb lists it. The owner itself deletes what
+//! its tombs list.
 
 use crate::error::Result;
 use crate::machine;
@@ -21,8 +22,9 @@ use serde::Serialize;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// The time between two looks. An owner gathers deletions for ten seconds before it writes their tomb
-/// (`gc/`); this is longer.
+/// The time between the two listings. It is longer than the ten seconds for which an owner gathers keys to
+/// delete before it writes them into a tomb (`gc/`). So an object that the owner is about to delete is in a
+/// tomb by then.
 const SECOND_LOOK: Duration = Duration::from_secs(25);
 
 /// How many GETs run at a time while the roots of an epoch are read.
@@ -31,11 +33,13 @@ const PARALLEL_GETS: usize = 16;
 /// What to check, and how long to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct FsckOptions {
-    /// Read every table file and compare its checksum.
+    /// True: reads every table file and compares its checksum. False: only checks that each file exists and
+    /// has its size.
     pub deep: bool,
-    /// Objects younger than this are never called orphans: their owner may be about to publish them.
+    /// Objects younger than this are never called orphans, because the owner is possibly about to publish
+    /// them.
     pub grace: Duration,
-    /// The time between the two looks at the bucket. Only tests shorten it.
+    /// The time between the two listings of the bucket. Only tests shorten it.
     pub second_look: Duration,
 }
 
@@ -49,12 +53,13 @@ impl Default for FsckOptions {
 #[derive(Debug, Clone, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct FsckReport {
-    /// The outcome of the verification: its problems are missing and damaged objects.
+    /// The result of the verification of the newest root. Its problems are missing and damaged objects.
     pub verified: VerifyReport,
     pub objects: u64,
-    /// Objects older than the grace time that nobody needs. They take space and do no other harm.
+    /// Objects older than the grace time that nobody needs, found in both listings. They take space and do no
+    /// other harm.
     pub orphaned: Vec<Unneeded>,
-    /// Other objects that nobody needs: younger ones, which an owner may still publish or delete, and those
+    /// Other objects that nobody needs: younger ones, which an owner can still publish or delete, and those
     /// that a tomb lists.
     pub pending: Vec<Unneeded>,
     /// Objects whose names are not of the protocol: another program has put them there, so Atoll never
@@ -62,7 +67,7 @@ pub struct FsckReport {
     pub foreign: Vec<String>,
 }
 
-/// An object that the newest root does not need.
+/// An object that neither the newest root nor a pin needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
 pub struct Unneeded {
@@ -72,18 +77,18 @@ pub struct Unneeded {
 }
 
 impl Inspector {
-    /// Verifies the newest root, then looks for objects that nobody needs.
+    /// Searches the bucket for objects that nobody needs, and verifies the newest root.
     ///
-    /// Errors: those of the bucket. Damaged and missing data is no error but stands in the report. Requests:
-    /// those of [`verify`](Self::verify), and a LIST of everything. When that finds something that may be an
-    /// orphan: a second LIST, two LISTs of the tombs, and two GETs per tomb.
+    /// Errors: those of the bucket. Damaged and missing data is no error; the report lists it. Requests:
+    /// those of [`verify`](Self::verify), and a LIST of everything. If the LIST shows an object that is
+    /// possibly an orphan: a second LIST, two LISTs of the tombs, and two GETs per tomb.
     pub async fn fsck(&self, options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
         let mut report = self.find_unneeded(options.grace).await?;
         if !report.orphaned.is_empty() {
             tokio::time::sleep(options.second_look).await;
-            // The tombs are read before the second look. An owner deletes a tomb after the objects that it
-            // lists, so the second look does not find the objects of a tomb that is gone by now.
-            // They are read again after it, because the owner may write a tomb meanwhile.
+            // The tombs are read before the second listing. An owner deletes a tomb after the objects that it
+            // lists, so the second listing does not show the objects of a tomb that is gone by now.
+            // The tombs are read again after the listing, because the owner can write a new one meanwhile.
             let mut tombed = tombed_keys(self.bucket()).await?;
             let again = self.find_unneeded(options.grace).await?;
             tombed.extend(tombed_keys(self.bucket()).await?);
@@ -104,8 +109,8 @@ impl Inspector {
     /// its epoch.
     pub(in crate::protocol) async fn find_unneeded(&self, grace: Duration) -> Result<FsckReport> {
         let objects = self.objects().await?;
-        // The root is read after the listing: what it names was in the bucket by then, so a listed object
-        // that it does not name is unneeded.
+        // The root is read after the listing. If it were read before, the listing could show objects that
+        // only a newer root names, and they would seem unneeded.
         let image = self.newest_image().await?.map(|(image, _)| image);
         let live: HashSet<&str> =
             image.iter().flat_map(|i| i.files.values()).map(|f| f.key.as_ref()).collect();
@@ -165,9 +170,9 @@ fn roots_of(epoch: u64, objects: &[ObjectInfo]) -> Vec<RootId> {
     slots.filter(|(owner, _)| *owner == epoch).map(|(epoch, slot)| RootId { epoch, slot }).collect()
 }
 
-/// Returns what the root of `image` needs. In doubt, an object counts as needed, because a person may delete
-/// an "orphan" by hand. So all older roots of the epoch count as needed: how many of them the owner keeps is
-/// not known here.
+/// Returns what the root of `image` needs. In doubt, an object counts as needed, because people will perhaps
+/// delete by hand what `fsck` calls an orphan. So all older roots of the epoch count as needed: how many of
+/// them the owner keeps is not known here.
 pub(in crate::protocol) fn needs_of(image: Option<&Image>) -> Needs {
     let Some(image) = image else { return Needs::nothing() };
     let mut needs = Needs::of_root(&image.root, 0);

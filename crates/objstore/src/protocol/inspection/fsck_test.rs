@@ -1,6 +1,7 @@
-//! Goal:   `fsck` calls an object an orphan only if nobody needs it, and finds every kind of stray.
-//! Method: a database that had two owners, one after the other. The tests add strays, then remove objects
-//!         that the database needs.
+//! Goal:   `fsck` calls an object an orphan only if nobody needs it, and finds every object that nobody
+//!         needs.
+//! Method: a database that had two owners, one after the other. The tests add objects that nothing names
+//!         (strays), then remove objects that the database needs.
 
 use crate::config::Durability;
 use crate::protocol::format::names;
@@ -93,8 +94,8 @@ fn strays_are_orphans_only_after_the_grace_time() {
     }
 }
 
-/// An owner deletes a tombed object within about a minute, which is longer than the time between the two
-/// looks.
+/// An owner deletes an object that a tomb lists within about a minute. The time between the two listings is
+/// shorter, so both can show the object.
 #[test]
 fn an_object_that_a_tomb_lists_is_no_orphan() {
     let (bucket, store) = faulty_bucket();

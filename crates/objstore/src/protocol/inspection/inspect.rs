@@ -1,9 +1,9 @@
-//! Reads a database in a bucket without owning it, for `atollctl`. The functions here claim nothing and write
-//! nothing.
+//! Reads a database in a bucket without owning it, for `atollctl`. The functions in this file claim no epoch
+//! and write no object.
 //!
-//! A running owner publishes roots and deletes objects meanwhile, so an object in a listing may be gone a
-//! moment later. The inspector then looks at the newest root again, and reports an object as missing only if
-//! that root needs it.
+//! A running owner publishes roots and deletes objects meanwhile, so an object in a listing can be gone a
+//! moment later. Then the newest root is read again, and an object is reported as missing only if this root
+//! needs it.
 
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
@@ -31,7 +31,7 @@ const PARALLEL: usize = 16;
 /// A table file is read in ranges of this size.
 const RANGE_BYTES: u64 = 8 << 20;
 
-/// What the bucket says about its database.
+/// What the bucket says about the database in it; `atollctl status` shows this.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct DatabaseStatus {
@@ -39,19 +39,21 @@ pub struct DatabaseStatus {
     pub db_uuid: String,
     pub bucket_format: u32,
     pub created_ms: u64,
-    /// None: the database is no clone.
+    /// The database and root from which this database was cloned or copied. None: it is neither a clone nor a
+    /// copy.
     pub parent: Option<Parent>,
     pub newest_epoch: u64,
-    /// The server that claimed the newest epoch, and when, by its clock.
+    /// The server that claimed the newest epoch, and when it did so, in milliseconds since 1970 by its clock.
     pub claimed_by: String,
     pub claimed_ms: u64,
     pub owner: Option<OwnerStatus>,
     pub root: Option<RootStatus>,
-    /// Objects and bytes by kind: `sst`, `map`, `man`, `wal`, `root`, `epoch`, `hint`, `pin`, `tomb`, other.
+    /// Number and bytes of the objects by kind. The kind is the part of the key before the first slash, for
+    /// example `sst`, `wal` or `root`; `other` for keys without a slash.
     pub objects: BTreeMap<String, ObjectCount>,
 }
 
-/// The content of the liveness hint; advisory.
+/// The content of the hint that the owner writes while it lives. It is possibly old; no safety depends on it.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct OwnerStatus {
@@ -61,7 +63,7 @@ pub struct OwnerStatus {
     pub closed: bool,
 }
 
-/// One root, or another record of a root slot.
+/// The record in one root slot: a root, a claim or a fence.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct RootStatus {
@@ -84,7 +86,7 @@ pub struct RootStatus {
     pub commit_us: Option<u64>,
     pub gtid_position: String,
     pub binlog: Option<BinlogPosition>,
-    /// Further information, for example who fenced the epoch.
+    /// Further information in words, for example who fenced the epoch.
     pub note: String,
 }
 
@@ -106,7 +108,7 @@ pub struct FileStatus {
     pub crc32c: u32,
 }
 
-/// What a verification found.
+/// What a verification has checked and found.
 #[derive(Debug, Clone, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct VerifyReport {
@@ -120,14 +122,15 @@ pub struct VerifyReport {
     pub problems: Vec<String>,
 }
 
-/// Reads one database from its bucket.
+/// Gives access to the database in a bucket without a running server. The functions in this file only read
+/// it; those in other files also make snapshots, clones and copies, for example.
 #[derive(Debug, Clone)]
 pub struct Inspector {
     bucket: Bucket,
 }
 
 impl Inspector {
-    /// An inspector of the database in `bucket`.
+    /// Gives access to the database in `bucket`. Sends no request.
     pub fn new(bucket: Bucket) -> Self {
         Self { bucket }
     }
@@ -136,7 +139,7 @@ impl Inspector {
         &self.bucket
     }
 
-    /// The counts of the requests that were sent.
+    /// Returns the counts of the requests that were sent through this value's bucket.
     pub fn requests(&self) -> &Stats {
         self.bucket.stats()
     }
@@ -197,12 +200,12 @@ impl Inspector {
         read_record(&self.bucket, &key, |b| EpochClaim::decode(b).map_err(|e| damaged_object(&key, &e))).await
     }
 
-    /// Every object below the prefix.
+    /// Lists every object below the prefix of the database. Requests: a LIST per 1000 objects.
     pub async fn objects(&self) -> Result<Vec<ObjectInfo>> {
         self.bucket.list("", None).await
     }
 
-    /// The table files of the newest root.
+    /// Returns the table files of the newest root. Empty: there is no root.
     pub async fn files(&self) -> Result<Vec<FileStatus>> {
         let image = self.newest_image().await?;
         let files = image.map(|(image, _)| image.files).unwrap_or_default();
@@ -215,7 +218,7 @@ impl Inspector {
         Ok(files.into_iter().map(status).collect())
     }
 
-    /// Every record in `root/`, in order.
+    /// Returns every record below `root/`, ordered by epoch and slot.
     pub async fn roots(&self) -> Result<Vec<RootStatus>> {
         let objects = self.bucket.list(names::ROOT_DIR, None).await?;
         let ids: Vec<RootId> = objects
@@ -267,8 +270,8 @@ impl Inspector {
                 return Ok(VerifyReport::default());
             };
             let report = self.verify_image(&image, wal_end, deep, &progress).await?;
-            // A running owner may have deleted objects that its next root does not need. Then that root is
-            // verified instead.
+            // A running owner has possibly published a newer root and deleted objects that only the verified
+            // root needs. Then the newer root is verified instead.
             let has_moved = self.newest_id().await?.is_some_and(|(id, _)| id != image.root.id);
             if report.problems.is_empty() || !has_moved || before == Some(image.root.id) {
                 return Ok(report);
@@ -316,7 +319,8 @@ impl Inspector {
         Ok(report)
     }
 
-    /// Checks one table file. Returns its size, for progress, and the number of bytes read or what is wrong.
+    /// Checks one table file. Returns its size, for the report of progress, and either the number of bytes
+    /// read or, as an error, what is wrong.
     async fn check_file(&self, file: &FileRecord, deep: bool) -> (u64, Result<u64>) {
         let outcome = async {
             let found = self.bucket.head(&file.key).await?.size;
@@ -361,7 +365,8 @@ impl Inspector {
         }
     }
 
-    /// The newest published root and, when its epoch is closed, the end of its WAL.
+    /// Returns the newest published root and the end of its WAL. The end is None while the root's epoch is
+    /// open. None instead of both: there is no root.
     pub(in crate::protocol) async fn newest_id(&self) -> Result<Option<(RootId, Option<u64>)>> {
         let epoch = claim::newest_epoch(&self.bucket).await?;
         Ok(match age::newest_record(&self.bucket, epoch).await? {

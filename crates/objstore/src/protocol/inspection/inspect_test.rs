@@ -1,4 +1,5 @@
-//! Goal:   `atollctl` shows what is in the bucket, and `verify` finds every kind of loss there.
+//! Goal:   what `atollctl` shows agrees with the database, and `verify` notices every object that is missing
+//!         or damaged.
 //! Method: a small database in memory; then each object that a restore needs is removed or damaged in turn.
 
 use crate::config::Durability;

@@ -1,5 +1,5 @@
 //! Finds out what takes space in the bucket, and who needs it: the newest root, past states, both, or nobody.
-//! Reads only.
+//! Writes nothing to the bucket.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, Image};
@@ -39,9 +39,9 @@ pub enum SpaceUse {
 pub enum ObjectKind {
     /// Table files, with rows and index entries.
     Table,
-    /// The log behind the roots.
+    /// Chunks and merged objects of the log.
     Log,
-    /// RocksDB's lists of files.
+    /// Chunks of MANIFESTs.
     Manifest,
     /// Roots and parts of file maps.
     Root,
@@ -49,7 +49,7 @@ pub enum ObjectKind {
     Other,
 }
 
-/// One object.
+/// One object in the bucket.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct SpaceObject {
@@ -59,23 +59,24 @@ pub struct SpaceObject {
     pub written_ms: u64,
     pub kind: ObjectKind,
     pub usage: SpaceUse,
-    /// The table whose rows a table file holds, if the MANIFEST of a root that names the file still tells.
+    /// The table to which a table file belongs. None: another kind of object, or no MANIFEST that was read
+    /// names the file.
     pub owner: Option<FileOwner>,
 }
 
-/// What the prefix of a database holds.
+/// What takes space in the prefix of a database.
 #[derive(Debug, Clone, Default)]
 pub struct Space {
-    /// In the order of their keys.
+    /// All objects, ordered by their keys.
     pub objects: Vec<SpaceObject>,
     /// Number and bytes of the table files that the newest root reads from other databases, if this one is a
     /// clone.
     pub elsewhere: (u64, u64),
-    /// RocksDB's names of the column families.
+    /// RocksDB's names of the column families, by RocksDB's numbers of them.
     pub families: BTreeMap<u32, String>,
     /// The names of the tables, from the hint that the owner writes.
     pub names: TableNames,
-    /// Which pin keeps the collector from all deletions, and why; empty when the collector may delete.
+    /// Which pin forbids all deletions, and why; empty when no pin does.
     pub held_by: String,
     /// Why the tables of some table files are not known; empty when all is well.
     pub problem: String,
@@ -91,8 +92,8 @@ impl Inspector {
         self.identity().await?;
         let names = table_names::read(self.bucket()).await?;
         let objects = self.objects().await?;
-        // The root is read after the listing, as in `fsck`: everything that it names was in the bucket by
-        // then.
+        // The root is read after the listing. If it were read before, the listing could show objects that
+        // only a newer root names, and they would seem unneeded.
         let image = self.newest_image().await?.map(|(image, _)| image);
         let held = held_among(self.bucket(), &objects).await?;
         let mut needs = image.as_ref().map_or_else(Needs::nothing, |image| Needs::of_root(&image.root, 0));
@@ -159,7 +160,8 @@ impl Inspector {
         Ok(())
     }
 
-    /// Returns the root of the pin `key`. None: it cannot be read, which `snapshot list` reports.
+    /// Returns the root of the pin `key`. None: the pin or the root cannot be read. The list of snapshots
+    /// reports why.
     async fn image_of_pin(&self, key: &str) -> Result<Option<Image>> {
         let load = async {
             let root = match pin::history_root_of(key) {
@@ -175,7 +177,8 @@ impl Inspector {
         }
     }
 
-    /// Adds the tables of the files of `image` to `owners`.
+    /// Notes in `owners` to which table each file of `image` belongs, and in `space` the names of the
+    /// families, or why the MANIFEST cannot be read.
     async fn learn(&self, owners: &mut Owners, image: &Image, space: &mut Space) -> Result<()> {
         let manifest = (image.root.id.epoch, image.root.manifest);
         if owners.read.get(&manifest).is_none_or(|(bytes, _)| *bytes < image.root.manifest_bytes) {
@@ -208,7 +211,7 @@ impl Inspector {
     }
 }
 
-/// The tables of table files, from the MANIFESTs that were read so far.
+/// The table to which each table file belongs, as far as the MANIFESTs that were read so far tell.
 #[derive(Default)]
 struct Owners {
     of_key: HashMap<Arc<str>, FileOwner>,

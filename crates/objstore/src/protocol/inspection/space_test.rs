@@ -1,7 +1,8 @@
-//! Goal:   `du` counts each object once, under the right use: a file that only a snapshot keeps is history, a
-//!         file that nobody keeps is unneeded.
-//! Method: the simulated database (test_db.rs) over a bucket in memory, whose MANIFEST is not in RocksDB's
-//!         format; a snapshot, changes, strays.
+//! Goal:   `atollctl du` counts each object once, under the right use: a file that only a snapshot keeps is
+//!         history, a file that nobody needs is unneeded.
+//! Method: the simulated database (test_db.rs) over a bucket in memory. Its MANIFEST is not in RocksDB's
+//!         format, so the tables of the files are not known. The test makes a snapshot, then changes, and
+//!         then puts an unneeded and a foreign object into the bucket.
 
 use crate::protocol::format::names;
 use crate::protocol::history::snapshot_test::Fixture;

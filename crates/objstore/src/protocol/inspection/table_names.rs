@@ -3,9 +3,9 @@
 //!
 //! The catalog is in table files, which only RocksDB reads. So the owner writes the names into this hint as
 //! well, a few seconds after they have changed. The hint also has the names of tables that are gone, because
-//! snapshots and the history may still have their files. It is advice only: no decision depends on it. It may
-//! be late, absent or damaged, and a start without it loses nothing. It is JSON, so that other programs can
-//! read it, too (docs/internals/formats-bucket.md).
+//! snapshots and the history possibly still need their files. It is advice only: no decision depends on it.
+//! It can be late, absent or damaged, and a server can start without it. It is JSON, so that other programs
+//! can read it, too (docs/internals/formats-bucket.md).
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::names;
@@ -13,7 +13,7 @@ use crate::requests::bucket::Bucket;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// The content of the hint.
+/// The content of the hint `hint/tables`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableNames {
     /// Tables and partitions; `t#P#p0` is partition `p0` of `t`.
@@ -27,7 +27,8 @@ pub struct TableNames {
 const GONE_MAX: usize = 1000;
 
 impl TableNames {
-    /// Puts those `former` names whose tables are not among the present ones into `gone`.
+    /// Fills `gone` from the hint that is to be overwritten, `former`: with the names of those tables that
+    /// are not among the present ones.
     fn keep_gone(&mut self, former: TableNames) {
         let present: HashSet<(u32, u32)> = self.tables.iter().map(NamedTable::place).collect();
         let gone = former.tables.into_iter().chain(former.gone);
@@ -35,20 +36,20 @@ impl TableNames {
     }
 }
 
-/// One table or partition.
+/// The name of one table or partition, and where its rows are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct NamedTable {
     pub database: String,
     pub name: String,
-    /// Where its rows are: see [`FileOwner`](crate::protocol::FileOwner).
+    /// The column family and the key prefix of its rows, see [`FileOwner`](crate::protocol::FileOwner).
     pub family: u32,
     pub prefix: u32,
     pub indexes: Vec<NamedIndex>,
 }
 
 impl NamedTable {
-    /// Column family and prefix. No two tables ever have the same pair.
+    /// Returns the column family and the prefix. No two tables ever have the same pair.
     pub fn place(&self) -> (u32, u32) {
         (self.family, self.prefix)
     }
@@ -59,7 +60,8 @@ impl NamedTable {
 #[allow(missing_docs)]
 pub struct NamedIndex {
     pub ordinal: u16,
-    /// Empty: the hidden primary key of a table without one.
+    /// The name of the index. Empty: the table has no primary key, and this index stores its rows by the
+    /// hidden id.
     pub name: String,
 }
 
@@ -74,8 +76,8 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<TableNames> {
     }
 }
 
-/// Writes `json`, which has the present names from the owner, together with the former names from the old
-/// hint.
+/// Writes `json`, which has the present names of the tables, as the hint. Adds the names of gone tables from
+/// the hint that it overwrites.
 ///
 /// Errors: `Invalid`: the text is not the JSON of a hint. Requests: a GET, a PUT.
 pub(crate) async fn write(bucket: &Bucket, json: &[u8]) -> Result<()> {

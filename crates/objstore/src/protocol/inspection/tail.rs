@@ -1,5 +1,5 @@
-//! Follows from outside what an owner publishes, for `atollctl tail`. Reads only. While the owner publishes
-//! nothing, each look costs two requests.
+//! Follows from outside what an owner publishes, for `atollctl tail`. Writes nothing to the bucket. While the
+//! owner publishes nothing, each call of `poll` costs two requests.
 
 use crate::error::Result;
 use crate::protocol::format::image::{self, Image};
@@ -31,30 +31,31 @@ pub struct FileChange {
     pub bytes: u64,
 }
 
-/// What a follower has reported so far.
+/// Reports what is new in the bucket, from one call of `poll` to the next.
 #[derive(Debug)]
 pub struct Follower {
     inspector: Inspector,
-    /// The newest root that was reported.
+    /// The newest root that was reported. None: no root was reported yet.
     at: Option<RootId>,
     files: FileMap,
-    /// The epoch and the parts of the file map that were read last, and the files in these parts, without the
-    /// changes that the root itself holds.
+    /// The epoch and the parts of the file map that were read last, and the files in these parts. The changes
+    /// that a root makes to the parts are not applied here.
     parts: (u64, Vec<PartRef>, FileMap),
-    /// The newest log chunk that was reported.
+    /// The newest log chunk that was reported. Before any was: the chunk before the first one that the root
+    /// needs with which the follower began this epoch. None: the log is reported from its beginning.
     chunk: Option<u64>,
 }
 
 impl Follower {
-    /// A follower that has reported nothing yet.
+    /// Makes a follower that has reported nothing yet.
     pub fn new(inspector: Inspector) -> Self {
         Self { inspector, at: None, files: FileMap::new(), parts: Default::default(), chunk: None }
     }
 
     /// Returns what is new since the last call, in order. The first call returns the newest root.
     ///
-    /// Errors: those of the bucket; the caller calls again. Requests: two LISTs, a GET per root, and those of
-    /// its file map when its parts changed.
+    /// Errors: those of the bucket; the caller can call again. Requests: two LISTs, a GET per root, and those
+    /// that read the parts of a file map when these have changed.
     pub async fn poll(&mut self) -> Result<Vec<TailEvent>> {
         let mut events = Vec::new();
         let Some(at) = self.at else {

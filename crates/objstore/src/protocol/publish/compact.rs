@@ -21,7 +21,8 @@ const FORM_KEY: u8 = 3;
 const FORM_BLOB: u8 = 4;
 const FORM_EPOCH: u8 = 8;
 
-/// The least bytes of an entry: distance, size, checksum, form.
+/// The fewest bytes of an entry: one each for the distance, the size and the form, and four for the checksum.
+/// With it, `entries` refuses a count that is too large for the record.
 const ENTRY_BYTES_MIN: usize = 7;
 
 /// Writes `value` with seven bits per byte, the lowest bits first; every byte but the last has its highest
@@ -153,7 +154,8 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// Reads what [`write_entries_compactly`] wrote.
+    /// Reads what [`write_entries_compactly`] wrote, with the same `epoch`. None when the bytes are
+    /// malformed.
     pub(crate) fn entries(&mut self, mut epoch: u64) -> Option<Vec<MapEntry>> {
         let count = usize::try_from(self.varint()?).ok()?;
         if count.saturating_mul(ENTRY_BYTES_MIN) > self.rest.len() {

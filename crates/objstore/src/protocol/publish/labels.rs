@@ -11,11 +11,14 @@ use crate::requests::origin;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A required field: a reader that skipped it would look for the file in the database's own prefix.
+/// The field that tells which files lie in the prefix of another database (origin), and in which. It is a
+/// required field: a reader that skipped it would look for such a file in the database's own prefix.
 pub(crate) const TAG_ORIGINS: u16 = 0x8002;
-/// A required field: a reader that skipped it would take the encrypted file for a damaged one.
+/// The field that tells with which key each encrypted file is encrypted. It is a required field: a reader
+/// that skipped it would take the encrypted file for a damaged one.
 pub(crate) const TAG_KEY_IDS: u16 = 0x8003;
-/// Not a required field: an object is read in the same way whatever its storage class.
+/// The field that tells the storage classes that were asked for. It is not a required field, because an
+/// object is read in the same way whatever its storage class.
 pub(crate) const TAG_STORAGE_CLASSES: u16 = 0x0002;
 /// The tags of all kinds of labels.
 pub(crate) const TAGS: [u16; 3] = [TAG_STORAGE_CLASSES, TAG_ORIGINS, TAG_KEY_IDS];

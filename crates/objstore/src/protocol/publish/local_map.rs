@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 const FILES: &str = "ATOLL_FILES";
 const PARTS: &str = "ATOLL_MAP";
 
-/// Reads the map that was written last; None when this directory never published.
+/// Reads the map that was written last; None when `ATOLL_FILES` does not exist, because no root was published
+/// from this directory.
 ///
 /// Errors: `Invalid` when the map belongs to another database; `Corruption`, whose message says what to do,
 /// when the map is damaged, or a part is absent or damaged.
@@ -74,8 +75,8 @@ pub(crate) fn write_parts(dir: &Path, epoch: u64, parts: &[NewPart]) -> Result<(
 }
 
 /// Replaces `ATOLL_FILES`. The rename is durable only after `write_marker`, which follows. A crash in between
-/// may leave the old or the new map. Both are usable, because no local file is given up before both writes
-/// are done.
+/// leaves the old or the new map. Both are usable, because no local file is given up before both writes are
+/// done.
 pub(crate) fn write_files(dir: &Path, files: &LocalFiles) -> Result<()> {
     replace(&dir.join(FILES), &files.encode(&random_nonce()?))
 }

@@ -55,10 +55,10 @@ pub(crate) struct PartRef {
     /// The number of the first file in the part.
     pub(crate) first: u64,
     pub(crate) files: u64,
-    /// Size of the object.
+    /// Size of the part's object in bytes.
     pub(crate) bytes: u64,
-    /// The checksum at the end of the part, see [`checksum`]. It shows when another object is in the part's
-    /// place.
+    /// The checksum at the end of the part, see [`checksum`]. A reader compares it, to notice when another
+    /// object has been put under the part's name.
     pub(crate) crc32c: u32,
 }
 
@@ -75,11 +75,11 @@ pub(crate) struct MapPart {
 /// A map in parts. It has the files of the parts without `removed`, and the files in `added`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapInParts {
-    /// The epoch of the parts.
+    /// The epoch in the names of all parts.
     pub(crate) epoch: u64,
     /// The number of files in the map, as a check.
     pub(crate) files_count: u64,
-    /// In the order of their files; at least one.
+    /// The parts in ascending order of their file numbers; at least one.
     pub(crate) parts: Vec<PartRef>,
     /// Numbers of files in the parts that the map no longer has, or has with another record; ascending.
     pub(crate) removed: Vec<u64>,
@@ -93,7 +93,7 @@ pub(crate) struct LocalFiles {
     pub(crate) db_uuid: String,
     /// All files; empty when the map is in parts.
     pub(crate) files: Vec<MapEntry>,
-    /// The parts are in the folder `ATOLL_MAP`.
+    /// The map, when it is in parts; the parts are in the folder `ATOLL_MAP`. None: `files` is the whole map.
     pub(crate) in_parts: Option<MapInParts>,
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn checksum(record: &[u8]) -> u32 {
 }
 
 impl MapInParts {
-    /// The value of the field that holds the map.
+    /// Encodes the map as the value of one field of a root or of ATOLL_FILES.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(32 + REF_BYTES * self.parts.len() + 16 * self.added.len());
         for word in [self.epoch, self.files_count, self.parts.len() as u64] {
@@ -235,7 +235,8 @@ pub(crate) fn read_labels(
     labels::apply(fields, entries).ok_or_else(|| frame.wrong("the labels of table files are malformed"))
 }
 
-/// The map in the field `value` of the record of `frame`.
+/// Decodes the map in parts in `value`, a field of the record of `frame`; None when the record has no such
+/// field. Errors: the field is malformed.
 pub(crate) fn read_in_parts(
     frame: &FrameReader<'_>,
     value: Option<&[u8]>,

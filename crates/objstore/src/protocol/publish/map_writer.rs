@@ -33,8 +33,9 @@ const REMOVED_BYTES: usize = 3;
 /// The limits that decide when a map is cut into parts, and how large the parts are.
 #[derive(Debug, Clone)]
 pub(crate) struct MapLimits {
-    /// A map of at most this many files stands in the root: 256 entries have 16 KiB. A map in parts goes back
-    /// into the root at half this number, so that a map of about this size is not cut again and again.
+    /// A map of at most this many files is stored in the root as a whole: 256 entries take 16 KiB. A map in
+    /// parts goes back into the root at half this number, so that a map of about this size is not cut again
+    /// and again.
     pub(crate) small_files: usize,
     /// Files per part; more only when the map would have too many parts. 4096 entries have 45 to 53 KiB.
     pub(crate) part_files: usize,
@@ -84,12 +85,12 @@ impl MapWriter {
         }
     }
 
-    /// All files.
+    /// All files of the map, also those that only the parts have.
     pub(crate) fn files(&self) -> &FileMap {
         &self.files
     }
 
-    /// The new parts: a root may name them only when they are in the bucket. They are returned until
+    /// The new parts. The caller puts them into the bucket before a root names them. They are returned until
     /// [`Self::sent`] is called.
     pub(crate) fn unsent(&self) -> &[NewPart] {
         &self.unsent
@@ -122,7 +123,8 @@ impl MapWriter {
         std::mem::take(&mut self.visited)
     }
 
-    /// Enters `changes` and makes new parts where the limits require it. Returns whether the map has changed.
+    /// Enters `changes` and makes new parts where the limits require it. Returns true when the map has
+    /// changed.
     ///
     /// Errors: the system gives no random bytes; the changes are not lost, see MAP-3.
     pub(crate) fn apply(&mut self, changes: FileChanges) -> Result<bool> {
@@ -152,7 +154,7 @@ impl MapWriter {
         true
     }
 
-    /// Keeps the map within its limits.
+    /// Cuts the map into parts, makes parts anew or puts all files back into the root, as the limits require.
     fn balance(&mut self) -> Result<()> {
         let small = self.limits.small_files;
         if self.files.len() <= if self.parts.is_empty() { small } else { small / 2 } {

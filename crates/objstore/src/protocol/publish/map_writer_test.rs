@@ -10,7 +10,7 @@ use crate::protocol::shared::Tuning;
 use crate::protocol::testing::test_random::Random;
 use std::collections::HashMap;
 
-/// The parts in the bucket, and the file map of the newest root.
+/// What the test keeps in place of a bucket: the parts, and the file map of the newest root.
 #[derive(Default)]
 struct Published {
     objects: HashMap<u64, Bytes>,

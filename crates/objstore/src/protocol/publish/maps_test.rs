@@ -28,7 +28,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// new MANIFEST occurs here.
 const PUBLISH_BYTES_MAX: usize = 64 << 10;
 const RESTORE_OBJECTS_MAX: usize = 150;
-/// The changes of this many publishes are more than a root holds, so a part is made anew.
+/// The changes of this many publishes are more than a root holds, so a part is made anew at least once.
 const PUBLISHES: u64 = 120;
 
 /// The tuning of a test, but with a server's limits for file maps. The owner makes no request by itself.
@@ -298,7 +298,7 @@ fn a_root_waits_for_the_parts_that_it_names() {
             std::thread::sleep(Duration::from_millis(2));
         }
     };
-    wait_for_parts(1); // Before that, a root without the new parts may still be published.
+    wait_for_parts(1); // Before that, a root without the new parts can still be published.
     store.forget();
     wait_for_parts(2);
     assert_eq!(store.seen(Verb::Put, "/root/"), 0, "a root came without its parts");

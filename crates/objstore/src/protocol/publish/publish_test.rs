@@ -68,8 +68,8 @@ fn a_publish_survives_every_single_fault() {
     }
 }
 
-/// Shows that gate PUB-G2 is needed. Family 0 is flushed, family 1 is not: a root published before the WAL is
-/// shipped has only family 0's half of the transaction.
+/// Shows that gate PUB-G2 is needed. Family 0 is flushed, family 1 is not. If a root is published before the
+/// WAL is shipped, a restore finds only family 0's half of the transaction.
 #[test]
 fn without_gate_g2_half_a_transaction_comes_back() {
     for gate_wal in [true, false] {
@@ -92,8 +92,8 @@ fn without_gate_g2_half_a_transaction_comes_back() {
     }
 }
 
-/// Shows that gate PUB-G2 reaches into the newest WAL: a root without dropped data waits for the commit that
-/// removed the last reference to the data.
+/// Shows that gate PUB-G7 is needed, which is about the newest WAL: a root without dropped data waits for the
+/// commit that removed the last reference to the data.
 #[test]
 fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
     for is_noted in [true, false] {
@@ -115,7 +115,7 @@ fn a_root_without_dropped_data_has_the_commit_that_dropped_it() {
         }
         lose(db, dir.path());
         let heir = Db::open(open_store(&config, &bucket, quick()).unwrap(), dir.path(), true);
-        heir.check(&model, "PUB-G2");
+        heir.check(&model, "PUB-G7");
         assert_eq!(heir.last_seq > 0, is_noted, "the dropping commit, noted {is_noted}");
         crash(heir);
     }
@@ -258,7 +258,7 @@ fn root(ddl_seq: u64) -> Root {
     }
 }
 
-/// Puts a WAL chunk for each DDL number in `ddl`. Each chunk has the checksum of the chunk before it.
+/// Puts a WAL chunk for each DDL number in `ddl`. Each chunk records the checksum of its predecessor.
 fn put_chunks(bucket: &Bucket, ddl: &[u64]) {
     let mut previous_crc32c = 0;
     for (chunk, ddl_seq) in (0..).zip(ddl) {
@@ -391,8 +391,8 @@ fn the_bucket_keeps_what_the_newest_root_needs_and_little_more() {
         let manifests = count(&names::manifest_dir(1, newest.manifest));
         assert!(manifests <= 7, "{manifests} objects of one MANIFEST");
         let parts = parts_of_kept_roots(&bucket, newest.id);
-        // The bucket has the two live files, the kept roots and the claim, and the parts of the kept roots'
-        // maps.
+        // When the collector has caught up, the bucket has only the two live files, a few chunks of the log,
+        // the claim and the kept roots, one MANIFEST, and the parts of the kept roots' maps.
         if counts.0 == 2
             && counts.1 <= 8
             && counts.2 <= 12
@@ -430,8 +430,9 @@ fn leftovers_of_former_owners_are_swept_and_nothing_else() {
     db.flush(0, true);
     db.store.publish(WAIT).unwrap();
     lose(db, dir.path());
-    // A table file that no root has ever named, and an object that the database has not written. The fences
-    // of epoch 1, which the next claim puts, must stay.
+    // The collector must delete the first of these objects, a table file that no root has ever named. It must
+    // keep the second, because the database does not use such names, and the fences of epoch 1, which the
+    // next claim puts.
     for key in ["sst/00/00000000000000000001-77.sst", "sst/readme"] {
         let path = dir.path().join("x");
         std::fs::write(&path, b"0123456789").unwrap();

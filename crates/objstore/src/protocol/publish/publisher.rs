@@ -3,7 +3,8 @@
 //! ```text
 //! snapshot under the lock: MANIFEST number and length, DDL number, table files, WALs, gate position
 //! PUB-G1  wait until every table file of the snapshot is in the bucket
-//! PUB-G2  wait until every older WAL is shipped, and the newest up to the commits that dropped data
+//! PUB-G2  wait until every older WAL is shipped
+//! PUB-G7  wait until the newest WAL is shipped up to the commits that dropped data
 //!     PUT the new MANIFEST bytes          man/E/<manifest>/<offset>
 //!     PUT new parts of the file map       map/E/<part>      (publisher/map.rs; small maps have none)
 //!     write ATOLL_FILES and ATOLL locally (DIR-2)
@@ -19,6 +20,10 @@
 //!        MANIFEST does not name yet, but it never lacks one.
 //! PUB-2: a slot, a MANIFEST chunk or a part of the map is sent with the same bytes until the outcome is
 //!        known, so a root is published exactly once.
+//!
+//! DDL number (`ddl_seq`): see docs/glossary.md. A restore replays a WAL chunk only over a root whose DDL
+//! number is at least that of the chunk (PUB-G8).
+//!
 //! Threads: one task per database; only it writes `Published`.
 
 mod map;
@@ -62,14 +67,14 @@ struct Snapshot {
     wal_min: u64,
     /// Gate PUB-G2: a restore of the root needs all WALs below this number.
     wal_needed: u64,
-    /// Gate PUB-G2: the WAL must be shipped up to this position before the root is created.
+    /// Gates PUB-G2 and PUB-G7: the WAL must be shipped up to this position before the root is created.
     gate: u64,
-    /// The newest commits. No commit whose rows are in files of this MANIFEST is newer.
+    /// The newest commits (position.rs). No commit whose rows are in files of this MANIFEST is newer.
     position: Position,
     files: FilesSnapshot,
 }
 
-/// The MANIFEST up to the bytes that are in the bucket.
+/// How much of the MANIFEST is in the bucket.
 #[derive(Default)]
 struct Uploaded {
     manifest: ManifestCopy,
@@ -78,11 +83,12 @@ struct Uploaded {
     offsets: Vec<u64>,
 }
 
-/// How one attempt to publish ended.
+/// How one attempt to publish, or one of its steps, ended.
 enum Step {
     /// The newest root has everything that the snapshot has.
     Published,
-    /// A step of the publish is done; or this process is fenced and can publish no more.
+    /// `put_manifest`: the MANIFEST is in the bucket. `publish`: this process is fenced and can publish no
+    /// more.
     Done,
     /// RocksDB has removed a file or a MANIFEST of the snapshot; take a new snapshot at once.
     Again,
@@ -94,7 +100,7 @@ enum Step {
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     uploaded: Uploaded,
-    /// The newest root.
+    /// The newest root of this process; None before its first publish.
     published: Option<Root>,
     map: MapWriter,
     /// `map` has changes that the newest root lacks: a publish failed after they had been made.
@@ -144,8 +150,8 @@ impl Publisher {
     }
 
     /// Waits until one publish interval has passed since `started`. Returns early when a thread has asked for
-    /// a publish, when the store closes, and when the merger is behind and waits for a root that names its
-    /// objects.
+    /// a publish, when the store closes, and when too many chunks wait to be merged and the merger itself
+    /// waits for a root that names its last merged object.
     async fn rest(&self, started: Instant) {
         let interval = self.shared.tuning.publish_interval;
         while started.elapsed() < interval {
@@ -186,8 +192,8 @@ impl Publisher {
         let shared = &self.shared;
         let mut state = shared.lock();
         let is_asked = state.publish_asked > state.publish_done;
-        // RocksDB may give files up without a MANIFEST edit. Their objects are deleted only after a root that
-        // does not name them, so a publish is needed for them, too.
+        // It happens that RocksDB gives files up without a MANIFEST edit. Their objects are deleted only
+        // after a root that does not name them, so a publish is needed for them, too.
         let has_news = state.dirty_since.is_some() || shared.files.has_garbage();
         let is_time = has_news
             && state.is_open_for(shared.tuning.settle_after_open)
@@ -225,9 +231,9 @@ impl Publisher {
             && state.dirty_since.is_some_and(|since| since.elapsed() < flush_patience)
     }
 
-    /// Returns the position up to which the log must be shipped (PUB-G2). It lies behind all WALs below the
-    /// newest, and behind the commits that dropped data. WALs whose files are gone are given up here, before
-    /// `take_snapshot` reads the DDL number, because giving them up raises that number.
+    /// Returns the position up to which the log must be shipped (PUB-G2, PUB-G7): the end of all WALs below
+    /// the newest, or the end of the commits that dropped data, whichever is higher. A WAL whose file is gone
+    /// is given up here, which raises the DDL number. So `take_snapshot` reads that number only afterwards.
     fn gate(&self, state: &mut State) -> u64 {
         if !self.shared.tuning.gate_wal {
             return 0;
@@ -246,7 +252,7 @@ impl Publisher {
             self.finish(snapshot);
             return self.publish_runs().await.map(|()| Step::Published);
         }
-        // Gate PUB-G1.
+        // Gate PUB-G1: the root waits for every file that it will name.
         let UploadedFiles::Complete(changes) = self.wait_for_files(snapshot).await? else {
             self.hold_files = true;
             return Ok(Step::Again);
@@ -293,7 +299,7 @@ impl Publisher {
         }
     }
 
-    /// Gate PUB-G2: waits until the WAL is shipped up to `gate`.
+    /// Gates PUB-G2 and PUB-G7: waits until the WAL is shipped up to `gate`.
     async fn wait_for_wal(&mut self, gate: u64) -> Result<()> {
         let shared = self.shared.clone();
         loop {
@@ -310,8 +316,8 @@ impl Publisher {
         }
     }
 
-    /// Publishes a root that names new merged WAL objects and repeats the newest root in everything else. It
-    /// needs no gate, because the bucket has had everything that the gates wait for since the newest root.
+    /// Publishes a root that names new merged WAL objects and repeats the newest root in everything else.
+    /// This root needs no gate, because all that the gates wait for was in the bucket before the newest root.
     /// Does nothing when there is no new merged object.
     async fn publish_runs(&mut self) -> Result<()> {
         let Some(newest) = &self.published else { return Ok(()) };
@@ -337,7 +343,7 @@ impl Publisher {
         Ok(())
     }
 
-    /// Puts the bytes of the snapshot's MANIFEST that are not in the bucket yet.
+    /// Puts the bytes of the snapshot's MANIFEST that the bucket lacks. `Again`: RocksDB has deleted it.
     async fn put_manifest(&mut self, snapshot: &Snapshot) -> Result<Step> {
         let ManifestCopy { number, copy } = self.uploaded.manifest;
         if number != snapshot.manifest || self.uploaded.offsets.len() >= self.manifest_chunks_max() {

@@ -21,7 +21,7 @@ use std::path::Path;
 
 /// The newest record that tells which root is the newest.
 pub(crate) enum NewestRecord {
-    /// The newest root itself.
+    /// The newest root itself: its owner has published.
     Root(Box<Root>),
     /// A claim whose owner has not published; it names the newest root.
     Claim(ClaimRoot),
@@ -55,9 +55,9 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
 /// Refuses a bucket that is older than the directory of `marker`, that is, one that lacks a record which was
 /// published before.
 ///
-/// The check takes several requests. Another server may take the database over meanwhile and delete old
-/// records. A slow check may then miss the new records and find the old ones deleted. In that case the new
-/// records are in the bucket, so a second check finds them.
+/// The check takes several requests. It can happen that another server takes the database over meanwhile and
+/// deletes old records. A slow check can then miss the new records and find the old ones deleted. In that
+/// case the new records are in the bucket, so a second check finds them.
 /// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
 /// `NotFound` names a record that is missing.
 /// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the
@@ -89,8 +89,8 @@ async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) ->
     if is_older { Err(older_bucket(bucket, config, marker, epoch, root)) } else { Ok(()) }
 }
 
-/// Whether the bucket lacks more roots than the one that the directory's process was about to publish when it
-/// died (DIR-2).
+/// Returns true when the bucket lacks more roots than the one that the directory's process was about to
+/// publish when it died (DIR-2: the directory is at most one root ahead).
 fn is_behind(newest: Option<RootId>, marked: RootId) -> bool {
     // Before root 1 there is only the claim, slot 0. It is in the bucket, because the bucket has its epoch.
     let before = RootId { slot: marked.slot.saturating_sub(1), ..marked };

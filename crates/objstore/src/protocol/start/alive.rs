@@ -1,10 +1,10 @@
-//! Politeness between servers: the owner shows that it lives, and a newcomer looks for signs of life before
-//! it claims the database.
+//! Signs of life: the owner shows in the bucket that it lives, and a starting server looks for such signs
+//! before it claims the database.
 //!
-//! No safety argument rests on this. The hint may be wrong, late or absent; fencing alone keeps two writers
+//! No safety argument rests on this. The hint can be wrong, late or absent; fencing alone keeps two writers
 //! apart.
 //!
-//! The claim of an epoch names its owner's home: the boot id of the machine, and the device and inode of
+//! The claim of an epoch names its owner's *home*: the boot id of the machine, and the device and inode of
 //! `<local_dir>.lock`. The owner keeps that file locked as long as it lives. So a process that holds the lock
 //! of the same file in the same boot knows without waiting that the owner is dead. A copy of the directory
 //! has another lock file, and a copy of the machine has another boot id. The home is not stored in the
@@ -25,13 +25,14 @@ use std::path::Path;
 /// Linux: a random id of the running kernel, one for all containers of a machine, another after each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The traces in the bucket, at one moment, of an owner that may still live. If they change, the owner lives.
+/// What a starting server sees in the bucket, at one moment, of an owner that possibly lives. If it changes,
+/// the owner lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sight {
     /// The newest epoch that anybody has claimed, and the server that claimed it.
     pub(crate) newest_epoch: u64,
     pub(crate) server_id: String,
-    /// The content of the hint; None when it is absent or damaged. A former owner may have written it.
+    /// The content of the hint; None when it is absent or damaged. It is possibly that of a former owner.
     pub(crate) hint: Option<Alive>,
 }
 
@@ -42,7 +43,8 @@ impl Sight {
     }
 }
 
-/// The home of the process that holds `lock`, the lock file of its directory.
+/// Returns the home (see the head of this file) of the process that holds `lock`, the lock file of its
+/// directory.
 ///
 /// Errors: those of the local disk. Without a boot id of the machine, the home counts as different from any
 /// other.
@@ -52,7 +54,7 @@ pub(crate) fn home_of(lock: &File, dir: &Path) -> Result<Home> {
     Ok(Home { boot: boot.trim().to_owned(), device: meta.dev(), inode: meta.ino() })
 }
 
-/// Writes the hint that the owner lives or has said good-bye.
+/// Writes the hint: the owner lives, or it has shut down in order (`closed`: it has said good-bye).
 ///
 /// Requests: one PUT.
 pub(crate) async fn show(bucket: &Bucket, alive: &Alive) -> Result<()> {
@@ -70,11 +72,12 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<Option<Alive>> {
     }
 }
 
-/// Looks whether an owner may live. `home`: the home of this process, which holds the lock of its directory.
+/// Looks for an owner that possibly lives. `home`: that of this process, which holds the lock of its
+/// directory.
 ///
-/// Returns None when it is certain that no owner lives: the database has had no owner, the last owner said
-/// good-bye, or the last owner ran in `home`. A good-bye counts only when it is of the newest epoch, because
-/// a former owner that has not noticed its successor may write the hint, too.
+/// Returns None when it is certain that no owner lives: the database has had no owner, the last owner's hint
+/// says that it shut down (a good-bye), or the last owner ran in `home`. A good-bye counts only when it is of
+/// the newest epoch, because a former owner that has not noticed its successor possibly writes the hint, too.
 /// Requests: one LIST of the claims (a page per 1,000), at most two GETs.
 pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> {
     let newest_epoch = newest_epoch(bucket).await?;
@@ -111,7 +114,7 @@ mod tests {
         Home { boot: boot.to_owned(), device, inode }
     }
 
-    /// A bucket whose epochs were claimed from these homes.
+    /// A bucket whose epochs 1, 2 and so on were claimed from these homes, in this order.
     async fn claimed(homes: &[Home]) -> Bucket {
         let bucket = Bucket::in_memory();
         for home in homes {

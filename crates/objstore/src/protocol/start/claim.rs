@@ -61,14 +61,14 @@ pub(crate) enum StopAfter {
     WalFence,
 }
 
-/// Does all five steps for `server`.
+/// Does all five steps (see the head of this file) for `server`.
 #[cfg(test)]
 pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Result<ClaimRoot> {
     let epoch = take_epoch(bucket, server, &Home::default()).await?;
     close_and_claim(bucket, epoch.number, server, stop).await
 }
 
-/// Does steps 2 to 5 for `server`, which took `epoch`. After an error, that process may repeat them.
+/// Does steps 2 to 5 for `server`, which took `epoch`. After an error, that process can repeat them.
 ///
 /// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
 /// Requests: one PUT for the claim. For each former epoch, down to that of the base: two LISTs, a GET and a
@@ -215,8 +215,8 @@ async fn put_root_fence(
     }
 }
 
-/// Puts a fence into `wal/<epoch>/` behind the contiguous chunks from `root.wal_loose_first()` on; returns
-/// the number of the fence's slot.
+/// Puts a fence into `wal/<epoch>/`, in the first free slot after the contiguous chunks from
+/// `root.wal_loose_first()` on. Returns the number of the fence's slot.
 async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let epoch = root.id.epoch;
     // The listing begins here, because very many chunks before this one may still exist: they are merged
@@ -227,7 +227,7 @@ async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let sizes: BTreeMap<u64, u64> =
         objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
     let mut next = first;
-    // A chunk that is exactly as large as a fence may be a fence: only reading it tells.
+    // A chunk that is exactly as large as a fence is possibly a fence: only reading it tells.
     while let Some(size) = sizes.get(&next) {
         if *size == FENCE_BYTES && is_wal_fence(bucket, epoch, next).await? {
             return Ok(next);
@@ -254,7 +254,7 @@ async fn is_wal_fence(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<bool> {
     Ok(matches!(slot, WalSlot::Fence(_)))
 }
 
-/// The time in milliseconds since 1970, for people to read.
+/// The time in milliseconds since 1970, for records. No safety argument uses it.
 pub(crate) fn wall_clock_ms() -> u64 {
     let age = machine::time_of_day().duration_since(SystemTime::UNIX_EPOCH);
     age.map_or(0, |age| age.as_millis() as u64)

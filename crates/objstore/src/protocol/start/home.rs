@@ -2,7 +2,8 @@
 
 use crate::protocol::format::codec::{FormatError, FrameReader};
 
-/// The home of an owner. A copy of its directory or of its machine has another home, see `alive.rs`.
+/// What identifies the directory of an owner on its machine: the machine's boot, and the lock file. A copy of
+/// the directory, or of the machine, differs in one of them (`alive.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Home {
     /// The id of the machine's boot; empty when the machine does not tell.
@@ -13,7 +14,8 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// Whether both are surely the same lock file on the same machine since the same boot.
+    /// Returns true when both are surely the same lock file on the same machine since the same boot. Two
+    /// homes without a boot id are never the same.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         !self.boot.is_empty() && self == other
     }

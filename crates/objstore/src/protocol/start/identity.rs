@@ -13,7 +13,8 @@ use crate::protocol::start::claim::{newest_epoch, wall_clock_ms};
 use crate::requests::bucket::{Bucket, SlotOutcome};
 use serde::{Deserialize, Serialize};
 
-/// The layout of the whole bucket. Raised when an older server could damage it.
+/// The number of the layout of the whole bucket. A new version raises it when an older server could damage
+/// the new layout.
 pub(crate) const BUCKET_FORMAT: u32 = 1;
 
 /// Where a clone began: a root of another database.
@@ -23,7 +24,8 @@ pub struct Parent {
     pub db_uuid: String,
     pub epoch: u64,
     pub slot: u64,
-    /// The places of the databases whose files the clone may read; the parent's is the first.
+    /// The origins (origin.rs) of the databases whose files the clone can read; that of the parent is the
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<String>,
 }
@@ -38,7 +40,7 @@ pub(crate) struct Identity {
     /// Sixteen hexadecimal digits. They tell a creator whose answer was lost whether the object in the bucket
     /// is its own.
     pub(crate) nonce: String,
-    /// None: the database is no clone.
+    /// Where the clone began; None when the database is no clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<Parent>,
     /// CRC-32C of the other fields, see [`Identity::sum`], so that a damaged uuid does not look like another
@@ -83,7 +85,8 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
         return Ok(identity);
     }
     if newest_epoch(bucket).await? > 0 {
-        // Another server may have created the database between these requests, so the identity is read again.
+        // It can happen that another server creates the database between these two requests. So the identity
+        // is read again.
         return read(bucket).await?.ok_or_else(|| {
             StoreError::Corruption(format!(
                 "{} is missing in {}, but the prefix holds the records of a database: somebody deleted it, or a clone was not \

@@ -1,7 +1,7 @@
 //! Goal:   a fence closes an epoch whose owner publishes and deletes roots while the fence is on its way
 //!         (CLAIM-4).
 //! Method: the claimer uses an old listing. So its fence lands in the slot of a root that the owner has
-//!         deleted, in front of the newest root.
+//!         deleted. That slot has a lower number than the newest root.
 
 use super::*;
 use crate::config::Durability;
@@ -81,8 +81,8 @@ fn a_start_that_is_overtaken_while_it_restores_looks_again() {
         assert!(began.elapsed() < WAIT, "nothing is restored");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // As when the next owner has published, and has deleted the MANIFEST that the slow server is about to
-    // read.
+    // This simulates a next owner that has published, and has deleted the MANIFEST that the slow server is
+    // about to read.
     let claimed = block(claim(&bucket, "next:1", StopAfter::Nothing)).unwrap();
     let pieces = block(bucket.list("man/", None)).unwrap();
     let contents = pieces.iter().map(|piece| (piece.key.clone(), block(bucket.get(&piece.key)).unwrap()));
@@ -94,7 +94,7 @@ fn a_start_that_is_overtaken_while_it_restores_looks_again() {
     let Err(StoreError::Unavailable(message)) = outcome else { panic!("{outcome:?}") };
     assert!(message.contains(&format!("epoch {}", claimed.epoch)) && message.contains("man/"), "{message}");
     for (key, bytes) in contents {
-        let part_of_them: [u8; 16] = bytes[..16].try_into().unwrap(); // a nonce that is in the bytes
+        let part_of_them: [u8; 16] = bytes[..16].try_into().unwrap(); // a nonce, which must be in the bytes
         block(bucket.create_slot(&key, bytes, &part_of_them)).unwrap();
     }
     let again = open_store(&config(slow.path(), "slow:1", Durability::Sync), &bucket, quick()).unwrap();

@@ -36,7 +36,8 @@ pub(crate) async fn refuse_other_history(
     other.map_or(Ok(()), |other| Err(parted(bucket, config, &other)))
 }
 
-/// Describes the bucket's claim of the marker's epoch, when it is not the claim that the marker knows.
+/// Describes the bucket's claim of the marker's epoch, when it is not the claim that the marker knows. None
+/// when both are the same claim, when the bucket lacks it, or when the marker has no nonce.
 async fn other_claim(bucket: &Bucket, marker: &Marker) -> Result<Option<String>> {
     let Some(nonce) = marker.claim_nonce else { return Ok(None) };
     let epoch = marker.epoch;
@@ -50,7 +51,8 @@ async fn other_claim(bucket: &Bucket, marker: &Marker) -> Result<Option<String>>
     }))
 }
 
-/// Describes the root in the slot of the marker's root, when it is not the root that the marker knows.
+/// Describes the root in the slot of the marker's root, when it is not the root that the marker knows. None
+/// when both are the same root, when the slot has no root, or when the marker has no nonce.
 async fn other_root(bucket: &Bucket, marker: &Marker) -> Result<Option<String>> {
     let Some(nonce) = marker.root_nonce else { return Ok(None) };
     let RootId { epoch, slot } = marker.root;

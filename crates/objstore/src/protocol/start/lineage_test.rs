@@ -22,7 +22,7 @@ fn copy_of(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// One life of a server, the rows it must have, and the number of its last commit.
+/// A server from its start to its crash, the rows it must have, and the number of its last commit.
 struct Life {
     db: Db,
     model: Model,
@@ -91,8 +91,8 @@ fn it_is_refused_whichever_of_the_two_has_come_farther() {
     }
 }
 
-/// As after a copy of a running machine: both copies have the same claim, and one loses the race for the slot
-/// of a root.
+/// Simulates a copy of a running machine: both copies have the same claim, and one loses the race for the
+/// slot of a root.
 #[test]
 fn a_root_that_another_life_of_the_same_epoch_published_is_noticed() {
     let (bucket, dir) = (Bucket::in_memory(), scratch());

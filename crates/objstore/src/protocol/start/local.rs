@@ -63,7 +63,8 @@ pub(crate) fn inspect(dir: &Path) -> Result<LocalState> {
     Ok(LocalState::Present { marker, has_database: dir.join("CURRENT").exists() })
 }
 
-/// Takes the exclusive lock beside `dir`; it is held as long as the file is open.
+/// Takes the exclusive lock beside `dir`; it is held as long as the file is open. Errors: `ReadOnly` when
+/// another process holds it.
 pub(crate) fn lock(dir: &Path) -> Result<File> {
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(|e| StoreError::from_io("creating", parent, &e))?;
@@ -80,7 +81,7 @@ pub(crate) fn lock(dir: &Path) -> Result<File> {
     }
 }
 
-/// `<dir>.<suffix>`.
+/// The path `<dir>.<suffix>`.
 pub(crate) fn sibling(dir: &Path, suffix: &str) -> PathBuf {
     let mut name = dir.as_os_str().to_owned();
     name.push(".");
@@ -88,7 +89,8 @@ pub(crate) fn sibling(dir: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Moves an overtaken directory aside; returns its new name.
+/// Renames a directory that the bucket has overtaken to `<dir>.stale-<epoch>`, or adds a number when that
+/// name is taken. Returns the new name.
 pub(crate) fn set_aside(dir: &Path, epoch: u64) -> Result<PathBuf> {
     let free = |n: u32| match n {
         0 => sibling(dir, &format!("stale-{epoch}")),
@@ -100,10 +102,10 @@ pub(crate) fn set_aside(dir: &Path, epoch: u64) -> Result<PathBuf> {
     Ok(target)
 }
 
-/// Makes a finished restore the local directory.
+/// Renames `restoring`, the directory of a finished restore, to `dir`.
 pub(crate) fn move_into_place(restoring: &Path, dir: &Path) -> Result<()> {
     sync_directory(restoring)?;
-    // remove_dir deletes an empty directory at this place. It fails when the directory holds anything.
+    // remove_dir deletes an empty directory `dir`. It fails when the directory holds anything.
     match fs::remove_dir(dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(StoreError::from_io("replacing", dir, &error));
@@ -127,7 +129,7 @@ pub(crate) fn write_marker(dir: &Path, marker: &Marker) -> Result<()> {
     sync_directory(dir)
 }
 
-/// The WAL files of a directory in ascending order, with their lengths.
+/// The WAL files of a directory in ascending order: (number, length in bytes).
 pub(crate) fn wal_files(dir: &Path) -> Result<Vec<(u64, u64)>> {
     let mut found = numbered_files(dir, "log")?;
     found.sort_unstable();
@@ -157,7 +159,8 @@ pub(crate) fn read_range(path: &Path, offset: u64, length: u64) -> Result<Vec<u8
     read().map_err(|e| StoreError::from_io("reading", path, &e))
 }
 
-/// The length of a WAL without the zeros at its end, in bytes.
+/// The length of a WAL in bytes without the zeros at its end. The server writes such zeros in advance, after
+/// its last record.
 pub(crate) fn solid_bytes(path: &Path) -> Result<u64> {
     const STEP_BYTES: u64 = 64 << 10;
     let find = || {
@@ -254,7 +257,8 @@ fn sync_parent(path: &Path) -> Result<()> {
 }
 
 /// Checks the key of a table file that record `object` names. The key must be below `sst/` of the database's
-/// own prefix or of an origin, and no part of it may be `.` or `..`.
+/// own prefix or of another database's (an origin), and no segment of it may be `.` or `..`. Errors:
+/// `Corruption`.
 pub(crate) fn check_file_key(key: &str, object: &str) -> Result<()> {
     let (origin, own) = origin::split(key);
     let is_origin = origin.is_none_or(|origin| origin.is_empty() || is_plain_key(origin));

@@ -1,13 +1,13 @@
 //! Compares the WALs of a local directory with the bucket's chunks, before RocksDB reads them.
 //!
-//! RocksDB takes a damaged record for the end of the WAL after a crash, so it drops all records behind it
-//! without an error. The bucket may still have the bytes that the disk has lost, or that are missing because
-//! the disk was put back to an earlier state.
+//! RocksDB takes a damaged record for the end of the WAL after a crash, so it drops all records after it
+//! without an error. The bucket possibly still has the bytes that the disk has lost, or that are missing
+//! because the disk was put back to an earlier state.
 //!
 //! LOCALWAL-1: after the comparison, the local WALs hold every byte that a restore of the same root would
 //!             bring back (IMAGE-4).
-//! LOCALWAL-2: local bytes behind the bucket's last byte stay. They are commits that were not shipped, and
-//!             zeros that the server writes ahead of its last record.
+//! LOCALWAL-2: local bytes after the bucket's last byte stay. They are commits that were not shipped, and
+//!             zeros that the server writes in advance, after its last record.
 //! LOCALWAL-3: a WAL is replaced by rename, after its new bytes are durable. A crash before the rename leaves
 //!             the old WAL, which is compared again.
 
@@ -33,16 +33,17 @@ pub(crate) struct Compared {
     /// False: a chunk of the bucket is missing or damaged; from there on the local WALs were taken as they
     /// are.
     pub(crate) is_whole: bool,
-    /// See [`ReplayEnd::last_start`].
+    /// The sequence number at which the last record of the compared bytes starts, see
+    /// [`ReplayEnd::last_start`].
     pub(crate) last_start: Option<u64>,
 }
 
 /// Makes the WALs in `dir` hold the bytes of the chunks of `root` below `wal_end`, and logs what was
 /// different.
 ///
-/// Errors: those of the bucket and of the local disk; then try again. A damaged chunk in the bucket
-/// is not an error: it is logged, because the local WAL may well be whole. Requests: one GET per
-/// chunk. Disk: a copy of each WAL that differs.
+/// Errors: those of the bucket and of the local disk; then try again. A damaged chunk in the bucket is not an
+/// error: it is logged, because the local WAL is possibly whole. Requests: one GET per chunk. Disk: a copy of
+/// each WAL that differs.
 pub(crate) async fn compare(
     bucket: &Bucket,
     root: &Root,
@@ -72,9 +73,9 @@ pub(crate) async fn compare(
 /// The WALs of one directory, while the bucket's chunks are compared with them one after the other.
 struct LocalWals {
     dir: PathBuf,
-    /// WALs below this one are not needed by the root.
+    /// The lowest number of a WAL that the root needs; chunks of WALs below it are not compared.
     wal_min: u64,
-    /// The newest WAL in the directory.
+    /// The number of the newest WAL in the directory; None when it has none.
     newest: Option<u64>,
     wals: BTreeMap<u64, LocalWal>,
     end: ReplayEnd,
@@ -83,12 +84,12 @@ struct LocalWals {
 /// One WAL, and how far it has been compared.
 struct LocalWal {
     path: PathBuf,
-    /// None: the directory has no such file.
+    /// The local file; None when the directory has no such file.
     file: Option<File>,
     /// How many bytes of this WAL the chunks have held so far.
     compared_bytes: u64,
     /// The file that replaces this WAL; None while there is no difference. It holds the bytes before the
-    /// first difference, and behind them the bytes of the chunks.
+    /// first difference, and after them the bytes of the chunks.
     mended: Option<File>,
     /// Offset of the first byte that is missing or differs.
     first_difference: u64,
@@ -115,7 +116,7 @@ impl LocalWals {
         Ok(())
     }
 
-    /// Puts the mended WALs in the place of the old ones, and logs what was different.
+    /// Renames the mended WALs to the names of the old ones, and logs what was different.
     fn finish(self, log: &LogFn) -> Result<()> {
         for (number, wal) in self.wals {
             // When a missing WAL is older than the newest one, RocksDB has deleted it, because table files
@@ -170,8 +171,8 @@ impl LocalWal {
             .unwrap_or_default()
     }
 
-    /// Counts the bytes that differ. A missing byte counts as a zero, because the server writes zeros ahead
-    /// of its last record.
+    /// Counts the bytes that differ. A missing byte counts as a zero, because the zeros that the server
+    /// writes in advance, after its last record, are no difference.
     fn count_differences(&mut self, local: &[u8], chunk: &WalChunk) {
         let local = local.iter().copied().chain(std::iter::repeat(0));
         let differing = local.zip(&chunk.bytes).enumerate().filter(|(_, (local, stored))| local != *stored);
@@ -198,7 +199,8 @@ impl LocalWal {
         Ok(())
     }
 
-    /// Adds the local tail (rule LOCALWAL-2) and replaces the WAL (rule LOCALWAL-3).
+    /// Adds the local bytes that the bucket lacks (rule LOCALWAL-2), makes the new file durable, and renames
+    /// it to the WAL's name (rule LOCALWAL-3).
     fn finish(self) -> Result<()> {
         let Some(mut mended) = self.mended else { return Ok(()) };
         let path = sibling(&self.path, MENDED);
@@ -250,7 +252,8 @@ fn remove_unfinished(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies at most `length` bytes of `from` behind the end of `to`; nothing when there is no file.
+/// Appends at most `length` bytes of `from`, beginning at `offset`, to `to`. Does nothing when `from` is
+/// None.
 fn copy_range(from: Option<&File>, offset: u64, length: u64, to: &mut File) -> std::io::Result<()> {
     let Some(mut from) = from else { return Ok(()) };
     from.seek(SeekFrom::Start(offset))?;

@@ -118,7 +118,7 @@ fn a_missing_wal_comes_back() {
     assert!(warnings(&messages)[0].contains("is missing (224 bytes)"), "{messages:?}");
 }
 
-/// As after a crash while RocksDB deletes several WALs: no warning, because nothing is wrong with the disk.
+/// Simulates a crash while RocksDB deletes several WALs: no warning, because nothing is wrong with the disk.
 #[test]
 fn a_wal_that_was_deleted_before_an_older_one_comes_back_without_a_warning() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
@@ -132,7 +132,7 @@ fn a_wal_that_was_deleted_before_an_older_one_comes_back_without_a_warning() {
     assert!(messages.iter().any(|(_, message)| came_back(message)), "{messages:?}");
 }
 
-/// The WAL has a tail that was never shipped, behind a damaged part that was shipped.
+/// The WAL has bytes that were never shipped, after a damaged part that was shipped.
 #[test]
 fn what_only_the_local_wal_has_stays() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
@@ -154,8 +154,8 @@ fn what_only_the_local_wal_has_stays() {
     assert!(warnings(&messages)[0].contains("offset 40"), "{messages:?}");
 }
 
-/// The server writes zeros behind the last record of its WAL, and may cut them off later: that is no
-/// difference.
+/// The server writes zeros after the last record of its WAL, in advance, and can cut them off later: that is
+/// no difference.
 #[test]
 fn zeros_behind_the_end_are_no_difference() {
     let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
@@ -168,7 +168,7 @@ fn zeros_behind_the_end_are_no_difference() {
     db.sync();
     db.store.wait_shipped(position, WAIT).unwrap();
     crash(db);
-    // Then the local file loses the zeros that the bucket has.
+    // Then the local file loses the zeros that the bucket has: five records of 32 bytes stay.
     OpenOptions::new().write(true).open(&wal).unwrap().set_len(5 * 32).unwrap();
     assert_eq!(warnings(&expect_all(&bucket, dir.path(), &model)), [""; 0]);
 }

@@ -5,7 +5,7 @@
 //! lock the local directory · look at the marker
 //! a directory: refuse a bucket of another database or history (lineage.rs), or one that is older (age.rs)
 //! probe the bucket · read or create db.json
-//! be polite to a live owner (alive.rs, opener.rs) · claim an epoch (claim.rs)
+//! refuse while another owner lives (alive.rs, opener.rs) · claim an epoch (claim.rs)
 //! base root newer than the marker? set the directory aside, restore
 //! no directory, but a base?        restore
 //! base root not newer?             compare the local WALs with the bucket's (local_wal.rs)
@@ -67,7 +67,8 @@ struct Directory {
     files: FileMap,
     was_restored: bool,
     former: Former,
-    /// The position that the base root states.
+    /// The position (position.rs) that the base root records. The base root is the newest root of the former
+    /// owners.
     position: Position,
 }
 
@@ -253,7 +254,7 @@ async fn prepare_directory(
 }
 
 /// Adds to the local WALs what only the bucket has, before RocksDB reads them. Also returns the position that
-/// the base root states.
+/// the base root records.
 async fn compare_wals(
     bucket: &Bucket,
     log: &LogFn,
@@ -318,7 +319,8 @@ fn refuse_unreadable(files: &FileMap) -> Result<()> {
     })
 }
 
-/// Registers the WALs of the former process: they are complete, and are shipped again in this epoch's stream.
+/// Registers the WALs of the former process: they are complete, and are shipped again, as chunks of this
+/// epoch.
 fn add_existing_wals(shared: &Shared) -> Result<()> {
     for (number, length) in local::wal_files(&shared.local_dir)? {
         let solid_bytes = local::solid_bytes(&local::wal_path(&shared.local_dir, number))?;

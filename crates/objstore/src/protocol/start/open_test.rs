@@ -34,7 +34,7 @@ fn copy_dir(from: &Path, to: &Path) {
         if path.is_dir() {
             copy_dir(&path, &copy);
         } else {
-            // A table file may move into the cache meanwhile.
+            // The copy fails when the table file moves into the cache meanwhile.
             let _ = fs::copy(&path, copy);
         }
     }
@@ -118,7 +118,7 @@ fn a_server_that_fails_to_open_for_hours_takes_one_epoch() {
         let options = Options { tuning: quick(), opener: opener.clone(), ..Options::default() };
         open(&polite(second.path(), "heir:1"), bucket.clone(), silent(), options)
     };
-    // Each try fails one request later, before the claim, within it or behind it, until a try succeeds.
+    // Each try fails one request later: before the claim, during it or after it, until a try succeeds.
     let mut tries = 0;
     let heir = loop {
         for position in tries..tries + 200 {
@@ -373,8 +373,8 @@ fn the_first_commit_after_a_crash_takes_recovered_ones_along() {
     expect_after_loss(db, &bucket, dir.path(), &model, 1, "what recovery committed");
 }
 
-/// The chunk is in the bucket but does not count as covered, because a restore of the newest root stops in
-/// front of it.
+/// The chunk is in the bucket but does not count as covered, because a restore of the newest root does not
+/// replay it.
 #[test]
 fn shipped_wal_behind_an_unpublished_edit_is_not_covered() {
     let bucket = Bucket::in_memory();
@@ -383,7 +383,8 @@ fn shipped_wal_behind_an_unpublished_edit_is_not_covered() {
     let mut db = open_db(&bucket, dir.path());
     let before = db.commit(&mut model, 0b11, 1, 1);
     db.store.publish(WAIT).unwrap();
-    // More bytes than the file has: no root can be published from here on.
+    // The store is told that the MANIFEST has 1 MiB, more than the file has. So no root can be published from
+    // here on.
     db.store.manifest_synced(db.current_manifest(), 1 << 20);
     db.store.note_ddl();
     let position = db.commit(&mut model, 0b11, 2, 2);

@@ -31,11 +31,11 @@ pub struct Opener {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// The traces of an owner that may live, as the last try saw them, and since when they have not changed.
+    /// What the last try saw of an owner that possibly lives, and since when that has not changed.
     watched: Option<(Sight, Instant)>,
     /// How much of the patience is left after the last try; zero when that try did not wait for an owner.
     left: Duration,
-    /// The epoch that a failed try has taken.
+    /// The epoch that a failed try has taken, for the next try (OPEN-2); None: no try has taken one.
     epoch: Option<OwnEpoch>,
 }
 
@@ -76,6 +76,7 @@ impl Opener {
     }
 
     /// Refuses a try that sees `sight`, until the owner has shown no sign of life for the whole patience.
+    /// `sight` None: surely no owner lives, so the try goes on.
     ///
     /// `former`: what [`Opener::begin`] returned. Errors: `Unavailable` until the same sight was seen for the
     /// whole patience; `ReadOnly`, with the owner's name, when the sight has changed, because then the owner
@@ -130,8 +131,8 @@ impl Opener {
         Ok(epoch)
     }
 
-    /// Forgets the epoch of a try that has come so far that files may be written in the epoch: no later try
-    /// may use it.
+    /// Forgets the epoch of a try that has come so far that files can be written in the epoch: no later try
+    /// is allowed to use it.
     pub(crate) fn opened(&self) {
         *self.memory.lock() = Memory::default();
     }
@@ -191,7 +192,7 @@ mod tests {
         }
         assert!(began.elapsed() >= PATIENCE, "{:?}", began.elapsed());
         assert!(opener.waits().is_zero());
-        // The claim that follows may fail: the next try need not wait again.
+        // The claim that follows can fail: the next try need not wait again.
         assert!(polite(&opener, sight(3), PATIENCE).is_ok());
     }
 

@@ -29,11 +29,12 @@ pub(crate) struct Restored {
     pub(crate) files: usize,
     pub(crate) wal_chunks: u64,
     pub(crate) wal_bytes: u64,
-    /// See [`ReplayEnd::last_start`].
+    /// The sequence number at which the last record of the WAL starts, see [`ReplayEnd::last_start`].
     pub(crate) last_start: Option<u64>,
 }
 
-/// Rebuilds `dir` from root `image` and its WAL up to chunk `wal_end`, and gives it `marker`.
+/// Rebuilds `dir` from root `image` and the WAL chunks below `wal_end` (None: all up to the first gap), and
+/// gives it `marker`.
 ///
 /// Table files stay in the bucket; the caller installs the file map.
 /// Requests: a LIST and a GET per MANIFEST chunk, a GET per WAL chunk.
@@ -71,10 +72,10 @@ pub(in crate::protocol) async fn write_manifest(bucket: &Bucket, root: &Root, di
     write_durably(&dir.join("CURRENT"), format!("MANIFEST-{number:06}\n").as_bytes())
 }
 
-/// Puts chunks back into WAL files.
+/// Writes the bytes of chunks to the WAL files from which they were cut.
 pub(in crate::protocol) struct LogWriter {
     dir: PathBuf,
-    /// WALs below this one are not needed by the root.
+    /// The lowest number of a WAL that the root needs; chunks of WALs below it are left out.
     wal_min: u64,
     open: BTreeMap<u64, (File, u64)>,
     end: ReplayEnd,
@@ -120,7 +121,7 @@ impl LogWriter {
     }
 }
 
-/// The marker of a directory that is about to be owned by `epoch` and has published nothing in it.
+/// The marker of a directory that `epoch` is about to own, before that epoch has published a root.
 pub(crate) fn fresh_marker(db_uuid: &str, epoch: OwnEpoch) -> Marker {
     let OwnEpoch { number, nonce } = epoch;
     let root = RootId { epoch: number, slot: 0 };

@@ -142,7 +142,7 @@ fn of_many_claimers_at_once_exactly_one_can_write_in_the_end() {
     assert_eq!(writers, 1, "newest epoch {newest}");
 }
 
-/// The WAL has a hole: a chunk is missing. The chunks behind it were never acknowledged, so the WAL ends at
+/// The WAL has a hole: a chunk is missing. The chunks after it were never acknowledged, so the WAL ends at
 /// the hole.
 #[test]
 fn the_fence_stands_in_the_first_hole_of_the_wal() {

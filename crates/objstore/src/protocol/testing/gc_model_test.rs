@@ -3,8 +3,8 @@
 //!         object is left.
 //! Method: random steps of create, drop, load, flush, crash and outage on a pretend RocksDB over a bucket in
 //!         memory with faults. Besides, the test puts objects under names that were deleted, as late uploads
-//!         do, begins uploads that nobody ends, and deletes tombs. `fsck` looks after every life and at the
-//!         end. `ATOLL_SEED` repeats a run, `ATOLL_GC_STEPS` makes it longer.
+//!         do, begins uploads that nobody ends, and deletes tombs. `fsck` checks the bucket after every life
+//!         and at the end. `ATOLL_SEED` repeats a run, `ATOLL_GC_STEPS` makes it longer.
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
@@ -33,7 +33,7 @@ const STEPS_PER_LIFE: u64 = 60;
 const NO_GRACE: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
 
-/// A database through the lives of its servers.
+/// A database and its bucket, which servers use one after the other. The time of one server is a life.
 struct Lives {
     random: Random,
     bucket: Bucket,
@@ -81,7 +81,8 @@ impl Lives {
         panic!("{}: the database cannot be opened", self.context())
     }
 
-    /// One life; the bucket is healthy again at its end.
+    /// Runs one server for `steps` steps, until it crashes, closes or loses its directory. Afterwards the
+    /// bucket has no faults, and `fsck` must find no problem.
     fn live(&mut self, steps: u64) {
         if self.random.below(2) == 0 {
             self.store.hurt_randomly(self.random.next(), 15);
@@ -137,7 +138,7 @@ impl Lives {
         }
     }
 
-    /// The bucket does not answer while the database goes on writing.
+    /// Simulates a bucket that does not answer while the database goes on writing.
     fn outage(&mut self, db: &mut Db) {
         self.store.outage(true);
         for family in db.families() {
@@ -148,7 +149,7 @@ impl Lives {
         self.store.outage(false);
     }
 
-    /// An upload that its owner has given up long ago arrives.
+    /// Simulates that an upload arrives which its owner has given up long ago.
     fn put_stray(&mut self) {
         let there: BTreeSet<String> = self.keys(names::FILE_DIR).into_iter().collect();
         let gone: Vec<String> = self.seen.difference(&there).cloned().collect();
@@ -160,10 +161,10 @@ impl Lives {
         }
     }
 
-    /// A process dies in the middle of an upload.
+    /// Simulates a process that dies in the middle of an upload.
     fn begin_upload(&mut self) {
         let key = format!("db/sst/00/{:020}-{}.sst", self.lives, self.random.next());
-        // A fault of this request may hide that the upload was begun.
+        // A fault of this request possibly hides that the upload was begun.
         let _ = block(self.store.create_multipart(&Path::from(key)));
     }
 

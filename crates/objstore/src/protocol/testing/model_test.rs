@@ -138,8 +138,8 @@ fn a_takeover_loses_nothing_acknowledged() {
             faults.hurt_randomly(random.next(), 15);
         }
         let dirs: Vec<_> = (0..3).map(|_| scratch()).collect();
-        // An owner that published nothing leaves no trace, and then an older directory may be the newest. So
-        // a server may find a prefix of any history that contains all acknowledged commits.
+        // An owner that published nothing leaves no trace, and then an older directory can be the newest. So
+        // a server can find a prefix of any history that contains all acknowledged commits.
         let mut histories = vec![Model::default()];
         let mut promised = Vec::new();
         let mut running: Option<std::thread::JoinHandle<(Db, Model, u64)>> = None;

@@ -31,7 +31,7 @@ struct Newest {
     former_since: Option<Duration>,
 }
 
-/// Watches the bucket of a simulation.
+/// Watches the bucket of a simulation, and reports a failure when a rule is broken.
 pub(crate) struct Watcher {
     inspector: Inspector,
     /// How long the objects of a root stay readable after another root has become the newest.
@@ -39,7 +39,7 @@ pub(crate) struct Watcher {
     roots: Mutex<Vec<Newest>>,
     /// The keys that each snapshot needs, by its name, and each pin of the history, by the key of the pin.
     pinned: Mutex<BTreeMap<String, HashSet<String>>>,
-    /// Pins of the history that were dropped. When a late PUT creates such a pin once more, the pin holds
+    /// Pins of the history that were dropped. When a late PUT creates such a pin once more, the pin keeps
     /// nothing.
     dropped: Mutex<HashSet<String>>,
 }
@@ -90,7 +90,7 @@ impl Watcher {
     }
 
     /// Notes a pin of the history that was created. A pin of an overtaken owner does not count, because it
-    /// may come too late; that owner notices this afterwards.
+    /// possibly comes too late; that owner notices this afterwards.
     fn note_history(&self, key: &str, root: RootId) {
         let bucket = self.inspector.bucket();
         let is_owner = at_once(claim::newest_epoch(bucket)).is_ok_and(|newest| newest == root.epoch);

@@ -20,7 +20,8 @@ use tempfile::TempDir;
 const NO_GRACE: FsckOptions =
     FsckOptions { deep: true, grace: Duration::ZERO, second_look: Duration::from_millis(1) };
 
-/// The number of the network line of the thread that makes snapshots; those of servers begin with 1.
+/// The number by which the simulated network knows the thread that makes snapshots; those of servers begin
+/// with 1.
 const PINNER: u64 = 0;
 
 /// How many seeds the short form in `make test` runs.
@@ -68,7 +69,7 @@ fn make_snapshots(world: &Arc<World>) -> Vec<String> {
     for number in 0..below(8) {
         sim::sleep(Duration::from_millis(below(2000)));
         let name = format!("snapshot {}", number % 3);
-        // After an error the pin of the snapshot may exist all the same.
+        // When create_snapshot fails, the pin of the snapshot possibly exists all the same.
         if sim::block_on(inspector.create_snapshot(&name, "pinner")).is_ok() {
             note(&format!("made {name}"));
             world.watcher.pinned(&name);
@@ -94,7 +95,7 @@ fn drop_all_pins(world: &World) {
     }
 }
 
-/// Runs the lives of one server in one directory, one after the other.
+/// Starts a server one to three times in one directory, one life after the other. Returns the directory.
 fn serve(world: &Arc<World>) -> Arc<TempDir> {
     let dir = Arc::new(scratch());
     for _ in 0..1 + below(3) {

@@ -1,5 +1,5 @@
-//! The servers of a simulation: each opens the database in the bucket, works, is overtaken, dies or says
-//! good-bye.
+//! The servers of a simulation: each opens the database in the bucket, works, is overtaken by another server,
+//! dies or shuts down in order.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
@@ -26,7 +26,7 @@ type Commits = Vec<(u64, u64, u64)>;
 /// Rules that a simulation can switch off, to show that it finds the errors which they prevent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// PUB-G2: a root waits until the WAL that it needs is shipped.
+    /// PUB-G2 and PUB-G7: a root waits until the WAL that it needs is shipped.
     G2,
     /// An object that no root needs stays for the grace time.
     Grace,
@@ -48,7 +48,7 @@ pub(crate) struct World {
 struct Ledger {
     /// The commits of each life of a server; its successor finds a prefix of one of these histories.
     histories: Vec<Arc<Mutex<Model>>>,
-    /// The longest history that was acknowledged as being in the bucket.
+    /// The longest list of commits that was acknowledged as being in the bucket.
     promised: Commits,
     /// The newest epoch that was opened, and the commits that its owner found.
     epoch: u64,
@@ -56,7 +56,7 @@ struct Ledger {
     lives: u64,
 }
 
-/// One life of one server.
+/// One server from its start to its end.
 pub(crate) struct Life {
     world: Arc<World>,
     line: Arc<Line>,
@@ -111,7 +111,7 @@ impl World {
         })
     }
 
-    /// The bucket without its network.
+    /// The bucket without the simulated network, so that each request ends at once.
     pub(crate) fn direct(&self) -> Bucket {
         direct(&self.network.store)
     }
@@ -180,7 +180,7 @@ impl World {
         };
         let db = match opened {
             Ok(db) => db,
-            // The next owner may have deleted objects that this server was about to read.
+            // It is possible that the next owner has deleted objects that this server was about to read.
             Err(panic) if (panic.is::<String>() || panic.is::<&str>()) && self.is_overtaken(epoch) => {
                 line.cut();
                 store.kill();
@@ -278,7 +278,7 @@ impl Life {
         true
     }
 
-    /// Commits one transaction that writes to all families.
+    /// Commits one transaction that writes to all families. It waits for nothing.
     pub(crate) fn commit(&mut self) {
         let bits = self.db.families().iter().fold(0, |bits, family| bits | 1 << family);
         self.db.commit(&mut self.history.lock(), bits, below(20), below(u64::MAX));
@@ -315,14 +315,14 @@ impl Life {
         }
     }
 
-    /// The process dies; its directory stays.
+    /// Simulates the death of the process; its directory stays.
     pub(crate) fn crash(self) {
         note(&format!("server {} crashes", self.number));
         self.line.cut();
         crash(self.db);
     }
 
-    /// The machine is lost, with its directory.
+    /// Simulates the loss of the machine, with its directory.
     pub(crate) fn lose(self) {
         note(&format!("server {} is lost", self.number));
         self.line.cut();

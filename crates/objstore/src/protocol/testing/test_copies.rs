@@ -46,7 +46,8 @@ pub(in crate::protocol) fn change(db: &mut Db, model: &mut Model, seq: u64) {
     db.store.publish(WAIT).unwrap();
 }
 
-/// Opening with `objects` in the bucket must be refused, and change neither them nor the directory.
+/// Opening with `objects` in the bucket must be refused, and change neither them nor the directory. Returns
+/// the message of the error.
 pub(in crate::protocol) fn expect_refused(objects: &Objects, dir: &Path) -> String {
     let bucket = bucket_of(objects);
     let local = dir.join("db");

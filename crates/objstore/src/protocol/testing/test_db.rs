@@ -1,9 +1,10 @@
-//! A pretend RocksDB for the protocol's tests: two column families, a WAL, a MANIFEST and table files; and a
-//! model to compare the rows with.
+//! A pretend RocksDB for the protocol's tests: two column families at first, a WAL, a MANIFEST and table
+//! files; and a model to compare the rows with.
 //!
-//! Every commit writes one key into both families in one WAL record, so half a transaction is visible as a
-//! difference between the families. A flush of one family writes all its rows into one file, which replaces
-//! the family's former file. Only the names of the files are like RocksDB's.
+//! A commit writes one key into the chosen families, usually into all, in one WAL record, so half a
+//! transaction is visible as a difference between the families. A flush of one family writes all its rows
+//! into one file, which replaces the family's former file. Only the names of the files, and the records of
+//! `commit_group`, are like RocksDB's.
 
 use crate::config::{Durability, StoreConfig};
 use crate::crc::crc32c;
@@ -140,7 +141,7 @@ pub(crate) struct Family {
     pub(crate) flushed: u64,
 }
 
-/// The pretend database, open.
+/// The pretend RocksDB with an open database.
 pub(crate) struct Db {
     pub(crate) store: Arc<Store>,
     dir: PathBuf,
@@ -229,7 +230,8 @@ impl Db {
         self.store.manifest_synced(*number, *length);
     }
 
-    /// DDL: a family that later commits may write to (gate PUB-G8).
+    /// Creates a family (DDL). A commit that writes to it is not replayed over a root that lacks it (gate
+    /// PUB-G8).
     pub(crate) fn create_family(&mut self, family: u64) {
         self.families.entry(family).or_default();
         self.content.entry(family).or_default();
@@ -237,7 +239,7 @@ impl Db {
         self.store.note_ddl();
     }
 
-    /// DDL: a family that no table had before. False when there is no number left.
+    /// Creates a family with a number that no family had before (DDL). False when there is no number left.
     pub(crate) fn create_next_family(&mut self) -> bool {
         let known = self.families.keys().chain(&self.dropped).max().map_or(0, |family| family + 1);
         if known < 63 {
@@ -246,7 +248,7 @@ impl Db {
         known < 63
     }
 
-    /// DDL: the family and its file go; its number is never used again.
+    /// Drops a family with its file (DDL). Its number is never used again.
     pub(crate) fn drop_family(&mut self, family: u64) {
         let state = self.families.remove(&family).unwrap();
         self.content.remove(&family);
@@ -258,8 +260,8 @@ impl Db {
         }
     }
 
-    /// A bulk load: a file is uploaded before it has a number. Then it gets a number and becomes the only file
-    /// of `family`, or the load is given up. False when fenced.
+    /// Simulates a bulk load: a file is uploaded before it has a number. Then it gets a number and becomes
+    /// the only file of `family`, or the load is given up (`is_kept` false). False when fenced.
     pub(crate) fn load(&mut self, family: u64, is_kept: bool) -> bool {
         self.switch_wal(true);
         let staged = self.dir.join(format!("load{}.tmp", self.next_number));
@@ -281,8 +283,8 @@ impl Db {
         true
     }
 
-    /// As when data leaves the MANIFEST because the last commit removed the last reference to it. For the
-    /// tests it matters only that the MANIFEST changes. `is_noted`: the store is told of the drop.
+    /// Simulates that data leaves the MANIFEST because the last commit removed the last reference to it. For
+    /// the tests it matters only that the MANIFEST changes. `is_noted`: the store is told of the drop.
     pub(crate) fn drop_data(&mut self, is_noted: bool) {
         if is_noted {
             self.store.note_drop();
@@ -441,19 +443,19 @@ fn record(seq: u64, families: u64, key: u64, value: u64) -> Vec<u8> {
     bytes
 }
 
-/// The machine is gone: the process and its directory.
+/// Simulates the loss of the machine: ends the process and deletes its directory.
 pub(crate) fn lose(db: Db, dir: &Path) {
     crash(db);
     let _ = fs::remove_dir_all(dir.join("db"));
     let _ = fs::remove_dir_all(dir.join("cache"));
 }
 
-/// The process is gone; its directory stays.
+/// Simulates the death of the process; its directory stays.
 pub(crate) fn crash(db: Db) {
     db.store.kill();
 }
 
-/// Whether the error is a fence.
+/// True when the result is the error of a fenced server.
 pub(crate) fn is_fenced<T>(result: &Result<T>) -> bool {
     matches!(result, Err(StoreError::Fenced(_)))
 }

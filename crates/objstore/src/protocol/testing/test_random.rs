@@ -10,7 +10,7 @@ impl Random {
         Self { seed, state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d }
     }
 
-    /// The seed of the environment, or a fresh one.
+    /// A generator with the seed in `ATOLL_SEED`, or else with a fresh one. Prints the seed.
     pub(crate) fn from_environment(test: &str) -> Self {
         let fresh = || std::time::UNIX_EPOCH.elapsed().map_or(1, |d| d.subsec_nanos().into());
         let seed = std::env::var("ATOLL_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or_else(fresh);
@@ -26,7 +26,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in [0, bound).
+    /// A random number from 0 to `bound` - 1; 0 when `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }

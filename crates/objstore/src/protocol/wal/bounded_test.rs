@@ -25,7 +25,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a measurement is tried: a machine that stands still for a moment spoils one attempt.
 const ATTEMPTS: usize = 5;
 
-/// The time that the commits of one second need when one PUT of `part` gets stuck.
+/// Returns how long the commits of one second take when one PUT of a name that contains `part` hangs.
 fn delay_by_a_stuck_put(durability: Durability, part: &'static str, context: &str) -> Duration {
     let (bucket, store) = stuck_bucket(1000, REQUEST_TIMEOUT);
     let dir = scratch();
@@ -104,7 +104,8 @@ fn sync_owner(tuning: Tuning) -> (Bucket, Arc<StuckStore>, TempDir, Db, Model) {
     (bucket, store, dir, db, Model::default())
 }
 
-/// How many objects a restore may read: roots, pieces of the MANIFEST and chunks together.
+/// How many objects a restore is allowed to read: roots, parts of the file map, pieces of the MANIFEST and
+/// objects of the WAL together.
 const RESTORE_OBJECTS_MAX: usize = 150;
 
 /// The limits of a server, with the short intervals of a test.
@@ -141,7 +142,7 @@ fn restore(bucket: &Bucket, store: &StuckStore, model: &Model, commits: u64) -> 
     read
 }
 
-/// One family is flushed often, the other never, so every root adds a piece of the MANIFEST, and no WAL may
+/// One family is flushed often, the other never. So every root adds a piece of the MANIFEST, and no WAL can
 /// be deleted.
 #[test]
 fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
@@ -155,7 +156,8 @@ fn a_restore_reads_few_objects_after_thousands_of_small_commits() {
             db.flush(0, true);
         }
         if commit % 500 == 499 {
-            // The bound must hold if the server died now, whether or not a merge was on its way.
+            // The bound must hold at any moment: the server could die now, whether or not a merge is on its
+            // way.
             let objects = objects_to_read(&bucket);
             assert!(objects <= RESTORE_OBJECTS_MAX, "{objects} objects after {commit} commits");
         }
@@ -189,7 +191,7 @@ fn objects_to_read(bucket: &Bucket) -> usize {
     roots + pieces + root.wal_runs.len() + chunks
 }
 
-/// A publish may wait for uploads for as long as a load lasts; chunks are merged all the same.
+/// A publish waits for uploads for as long as a load lasts; chunks are merged all the same.
 #[test]
 fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
     let (bucket, store, dir, mut db, mut model) = sync_owner(server_tuning());
@@ -201,7 +203,7 @@ fn chunks_are_merged_while_a_publish_waits_for_an_upload() {
         db.sync();
         db.store.after_commit(position, WAIT).unwrap();
     }
-    // On a busy machine the merger may be behind for a while. If it waited for the publish, it would never
+    // On a busy machine the merger can be late for a while. If it waited for the publish, it would never
     // catch up.
     let started = Instant::now();
     while objects_to_read(&bucket) > RESTORE_OBJECTS_MAX {

@@ -1,10 +1,10 @@
-//! The commit path: how far the bucket is behind the local WAL, in atomics that a committing thread reads
+//! The commit path: how far the bucket lags behind the local WAL, in atomics that a committing thread reads
 //! without a lock.
 //!
-//! A *position* counts the WAL bytes appended by this process over all its WALs. `covered` is the position up
-//! to which a restore from the bucket alone would find everything: the chunks are in the bucket without a
-//! gap, and a published root has every MANIFEST edit that they depend on. Lag is the distance from `covered`
-//! to the newest position, in bytes and in age.
+//! A *position* counts WAL bytes: those of the WALs found at open, and then those that this process appends,
+//! over all its WALs. `covered` is the position up to which a restore from the bucket alone would find
+//! everything: the chunks are in the bucket without a gap, and a published root has every MANIFEST edit that
+//! they depend on. Lag is the distance from `covered` to the newest position, in bytes and in age.
 //!
 //! LAG-1: `covered` never passes a byte that a restore would not replay.
 //! LAG-2: while anything is uncovered, `pending_since` is set. Only the race described in `clear_pending` can
@@ -40,7 +40,7 @@ pub(crate) struct CommitPath {
     ddl_published: AtomicU64,
     /// Milliseconds since `origin`, plus one; 0 = nothing is uncovered.
     pending_since: AtomicU64,
-    /// LAG-3: position behind the last byte found at open, plus one; 0 = there is no inheritance.
+    /// LAG-3: position after the last byte found at open, plus one; 0 = there is no inheritance.
     inherited_end: AtomicU64,
     durability: AtomicU8,
     lag_ms_max: AtomicU32,
@@ -147,15 +147,15 @@ impl CommitPath {
         self.ddl_published.fetch_max(number, SeqCst);
     }
 
-    /// Notes that everything up to `position` is covered. `later_since`: a time before which no byte behind
-    /// `position` was appended; None when no such time is known.
+    /// Notes that everything up to `position` is covered. `later_since`: a time before which no byte at a
+    /// higher position was appended; None when no such time is known.
     pub(crate) fn set_covered(&self, position: u64, later_since: Option<Instant>) {
         self.covered.fetch_max(position, SeqCst);
         let age = later_since.map(|time| time.saturating_duration_since(self.origin));
         self.clear_pending(age.map_or(0, |age| age.as_millis() as u64 + 1));
     }
 
-    /// Whether a restore from the bucket would find everything done so far.
+    /// Returns true when a restore from the bucket would find everything done so far.
     pub(crate) fn is_all_covered(&self) -> bool {
         self.is_covered(self.position(), self.ddl_noted())
     }
@@ -177,7 +177,7 @@ impl CommitPath {
         }
     }
 
-    /// Notes that everything counted so far may have been acknowledged by a former process (LAG-3).
+    /// Notes that a former process has possibly acknowledged everything counted so far (LAG-3).
     pub(crate) fn set_inherited(&self) {
         self.inherited_end.store(self.position() + 1, SeqCst);
     }
@@ -193,7 +193,7 @@ impl CommitPath {
             && self.lag().as_millis() <= u128::from(self.lag_ms_max.load(SeqCst))
     }
 
-    /// How far the bucket may stay behind in time.
+    /// How far, in time, the bucket is allowed to lag behind the local disk.
     pub(crate) fn lag_max(&self) -> Duration {
         Duration::from_millis(u64::from(self.lag_ms_max.load(SeqCst)))
     }

@@ -1,9 +1,9 @@
 //! The marks of commits in RocksDB's WAL. They tell which transactions a restore brings back, in the order of
 //! their commits, and where in the WAL a restore must stop to bring back only those up to a chosen one.
 //!
-//! RocksDB writes a group of commits as one record. A mark stands behind the changes of its commit, in the
-//! same record; for a commit that was prepared, the mark stands in front of the commit marker. Changes
-//! without a mark belong to the next mark: they are invisible until a later commit, which has a mark. Writer:
+//! RocksDB writes a group of commits as one record. A mark comes after the changes of its commit, in the same
+//! record; for a commit that was prepared, the mark comes before the commit marker. Changes without a mark
+//! belong to the next mark: they are invisible until a later commit, which has a mark. Writer:
 //! engine/lsm/commit_mark.cc. Byte table: FMT-W12 of docs/internals/formats-bucket.md. Source of a record's
 //! form: RocksDB 11.8.1, db/write_batch.cc.
 
@@ -55,12 +55,12 @@ impl Display for Gtid {
     }
 }
 
-/// A place in the binary log of the server that wrote the commit.
+/// A position in the binary log of the server that wrote the commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct BinlogPosition {
-    /// The number that ends the file's name.
+    /// The number at the end of the file's name, such as 7 in `mariadb-bin.000007`.
     pub file: u64,
-    /// The offset right behind the events of the transaction.
+    /// The offset at which the events of the transaction end.
     pub offset: u64,
 }
 
@@ -70,17 +70,17 @@ pub struct Commit {
     /// The time when the commit's changes were handed to RocksDB, in microseconds since 1970 by the server's
     /// clock. The commits of one group may be in another order than their times.
     pub time_us: u64,
-    /// None: the server gave the commit no GTID. It changed a definition, or its session neither logs nor
-    /// replicates.
+    /// None: the server gave the commit no GTID, because the commit changed a definition, or because its
+    /// session neither writes to a binary log nor replicates. Also None when `is_recovered`.
     pub gtid: Option<Gtid>,
-    /// None: no binary log has it, or the commit ended an XA transaction.
+    /// None: no binary log has it, the commit ended an XA transaction, or it `is_recovered`.
     pub binlog: Option<BinlogPosition>,
     /// True: the server stopped before the commit was in the WAL, and decided at its next start to commit.
     /// Only the binary log knows the commit's GTID.
     pub is_recovered: bool,
-    /// The number of its WAL.
+    /// The number of the WAL that holds the commit.
     pub log: u64,
-    /// The sequence number at which its record starts.
+    /// The sequence number at which the record of the commit starts.
     pub sequence: u64,
     /// The length of the record up to the end of this commit, in bytes: a restore that stops at the commit
     /// keeps this part.
@@ -104,7 +104,7 @@ impl CommitReader {
     }
 
     /// Takes the next bytes of WAL `log`; returns the commits of the records that are whole now, in order.
-    /// Like RocksDB, it reads nothing behind damage.
+    /// Like RocksDB, it ignores the rest of a WAL after damage.
     ///
     /// Errors: `Corruption` for a whole record that is not understood; a newer version may have written it.
     pub fn read(&mut self, log: u64, bytes: &[u8]) -> Result<Vec<Commit>> {
@@ -151,11 +151,11 @@ pub(crate) fn read_record(log: u64, record: &[u8], commits: &mut Vec<Commit>) ->
     Ok(())
 }
 
-/// What a record says about the transaction with this XID.
+/// What a record says about a prepared transaction, with the transaction's XID.
 #[derive(Clone, Copy)]
 pub(crate) enum Ending<'a> {
     Prepared(&'a [u8]),
-    /// Committed or rolled back.
+    /// The transaction was committed or rolled back.
     Over(&'a [u8]),
 }
 
@@ -224,14 +224,15 @@ fn read_mark(bytes: &[u8], place: &Place) -> Option<Commit> {
     input.bytes.is_empty().then_some(commit)
 }
 
-/// One entry of a record.
+/// One entry of a record: a change of a row, a mark, or an entry about a prepared transaction.
 #[derive(Clone, Copy)]
 enum Item<'a> {
     Change,
     Mark(&'a [u8]),
     /// The marker of a commit, with its XID.
     CommitMarker(&'a [u8]),
-    /// The end of a prepared section, or its rollback.
+    /// The end of a prepared section, which makes the transaction prepared, or the rollback of such a
+    /// transaction.
     Ending(Ending<'a>),
     Other,
 }

@@ -10,7 +10,7 @@
 //!          object that is late, written twice or never named does no harm, and nobody reads one of a fenced
 //!          owner.
 //! MERGE-2: a merge leaves the chunks in their slots. The server that closes the epoch goes through the
-//!          chunks behind the last merged one.
+//!          chunks with higher numbers than the last merged one.
 
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{Chain, read_chunk, read_run};

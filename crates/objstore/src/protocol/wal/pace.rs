@@ -1,5 +1,5 @@
 //! The pace of the shipper: how long it waits between two chunks that commits wait for. The cuts are spread
-//! over the time of a PUT, and are farther apart while the merger is behind.
+//! over the time of a PUT, and are farther apart while too many chunks wait to be merged.
 //!
 //! Without a pace, the shipper cuts a chunk for each of the first commits that arrive together, until all
 //! PUTs are in flight. The other commits wait for one of these PUTs and then for their own. So the shipper
@@ -15,11 +15,13 @@ const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The newest PUT counts as one part in this many in the moving mean.
 const MEMORY: u32 = 8;
 
-/// How much each object in excess adds to the wait, and the longest wait that results from this.
+/// How much each object in excess (see [`catch_up_wait`]) adds to the wait, and the longest wait that results
+/// from this.
 const CATCH_UP_STEP: Duration = Duration::from_millis(4);
 const CATCH_UP_MAX: Duration = Duration::from_millis(100);
 
-/// The least time between two small chunks while merging is behind by `excess_objects`; zero: no wait.
+/// The least time between two small chunks while a restore would read `excess_objects` more objects than it
+/// should, because merging is late; zero: no wait.
 ///
 /// A single client whose commits each wait for a chunk has only one chunk in flight anyway, so a limit on the
 /// chunks in flight does not hold it back. The wait grows with the excess, until chunks come only as fast as
@@ -29,7 +31,7 @@ pub(crate) fn catch_up_wait(excess_objects: usize) -> Duration {
     CATCH_UP_STEP.saturating_mul(steps).min(CATCH_UP_MAX)
 }
 
-/// The pace of one shipper.
+/// The pace of one shipper, which follows from the times of its PUTs.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     /// Moving mean of the time from cutting a chunk until the bucket has it.
@@ -42,8 +44,8 @@ impl Pace {
         self.put = if self.put.is_zero() { put } else { (self.put * (MEMORY - 1) + put) / MEMORY };
     }
 
-    /// The least time between two cuts when `chunks_in_flight` chunks may be on their way at once;
-    /// zero: no wait.
+    /// The least time between two cuts when at most `chunks_in_flight` chunks are in flight at once; zero: no
+    /// wait.
     pub(crate) fn distance(&self, chunks_in_flight: usize) -> Duration {
         let distance = self.put / u32::try_from(chunks_in_flight.max(1)).unwrap_or(u32::MAX);
         if distance < WAIT_MIN { Duration::ZERO } else { distance.min(WAIT_MAX) }

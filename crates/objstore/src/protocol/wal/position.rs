@@ -19,7 +19,7 @@ const FIXED_BYTES: usize = 32;
 const GTID_BYTES: usize = 16;
 
 /// The newest commits at the time when a root was made. No commit in the root's table files is newer. Some of
-/// these commits may be only in the log behind the root.
+/// these commits are possibly only in the log, which a restore of the root replays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     /// RocksDB's last sequence number.
@@ -78,16 +78,16 @@ impl Position {
     }
 }
 
-/// One commit, as the engine tells it.
+/// One commit, as the engine reports it to the store.
 #[derive(Debug, Clone, Copy)]
 pub struct NotedCommit {
     /// RocksDB's last sequence number after the commit.
     pub sequence: u64,
     /// Microseconds since 1970.
     pub time_us: u64,
-    /// None: the commit has no GTID.
+    /// The GTID of the commit; None: it has none.
     pub gtid: Option<Gtid>,
-    /// None: no binary log has it.
+    /// Where the binary log has the commit; None: no binary log has it.
     pub binlog: Option<BinlogPosition>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct WalReader {
     position: u64,
     /// Bytes that are no whole fragment yet.
     rest: Vec<u8>,
-    /// A fragment was damaged; RocksDB reads nothing behind it in this WAL.
+    /// True: a fragment was damaged. Then the rest of this WAL is ignored, as RocksDB ignores it.
     is_damaged: bool,
 }
 
@@ -37,9 +37,9 @@ pub(crate) struct Part<'a> {
 
 /// What was found at the beginning of the bytes that are left.
 enum Fragment<'a> {
-    /// A fragment of that many bytes. None: it belongs to no record.
+    /// A fragment of that many bytes, or unused bytes at the end of a block. None: they belong to no record.
     Whole(usize, Option<Part<'a>>),
-    /// More bytes are needed.
+    /// The bytes end in the middle of a fragment: more bytes are needed.
     Partial,
     Damaged,
 }
@@ -76,7 +76,7 @@ impl WalReader {
     }
 }
 
-/// Finds the last record of WALs.
+/// Reads WALs and finds the sequence number at which their last record starts.
 #[derive(Debug, Default)]
 pub(crate) struct ReplayEnd {
     wal: WalReader,
@@ -94,7 +94,7 @@ impl ReplayEnd {
     }
 
     /// The sequence number at which the last record starts; None without any. RocksDB has replayed everything
-    /// in front of that record when its own last number is at least one less.
+    /// before that record when RocksDB's own last sequence number is at least this number minus one.
     pub(crate) fn last_start(&self) -> Option<u64> {
         self.last_start
     }

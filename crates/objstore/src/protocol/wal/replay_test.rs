@@ -101,7 +101,7 @@ fn after_a_whole_replay_the_former_wal_goes() {
     crash(db);
 }
 
-/// A root may be published while RocksDB opens; the former WAL stays until RocksDB reports that it has
+/// A root can be published while RocksDB opens; the former WAL stays until RocksDB reports that it has
 /// opened.
 #[test]
 fn nothing_former_is_deleted_before_the_database_is_open() {

@@ -83,8 +83,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// How many chunks may be on their way: one when merging is behind, because then more commits gather in each
-/// chunk, and chunks arrive more slowly than they are merged.
+/// How many chunks are allowed to be in flight: one when merging is late, because then more commits gather in
+/// each chunk, and chunks arrive more slowly than they are merged.
 fn in_flight_max(shared: &Shared) -> usize {
     if excess_objects(shared) > 0 { 1 } else { shared.tuning.chunks_in_flight }
 }
@@ -125,7 +125,7 @@ fn is_due(shared: &Shared, last_cut: Instant) -> bool {
     state.current.is_some() && (is_wanted || (is_time && state.is_open_for(shared.tuning.settle_after_open)))
 }
 
-/// Cuts the next chunk; None when nothing may be shipped now.
+/// Cuts the next chunk; None when no bytes can be shipped now.
 async fn cut_next(shared: &Arc<Shared>) -> Result<Option<Chunk>> {
     loop {
         let Some(cut) = next_cut(shared) else { return Ok(None) };
@@ -148,8 +148,8 @@ fn next_cut(shared: &Shared) -> Option<Cut> {
     };
     let cut = state.wal.next_cut(until, wanted, shared.tuning.chunk_bytes_max);
     if cut.is_none() {
-        // The covered part of the log may have grown without a chunk: by a skip, whose bytes are never
-        // shipped.
+        // It is possible that the covered part of the log has grown without a chunk: by a skip, whose bytes
+        // are never shipped.
         shared.cover(&mut state);
         shared.shipped.notify_waiters();
     }
@@ -180,7 +180,7 @@ fn file_of(shared: &Shared, cut: &Cut) -> Result<Option<Arc<File>>> {
 /// added again; RocksDB skips them.
 ///
 /// Errors: `Corruption` when bytes that held records are gone: zeros in their place must not reach the bucket
-/// under a valid checksum. Nothing behind these bytes is shipped until RocksDB has flushed the records and
+/// under a valid checksum. Nothing after these bytes is shipped until RocksDB has flushed the records and
 /// deletes the WAL.
 fn read_cut(file: &File, cut: &Cut, path: &Path) -> Result<Vec<u8>> {
     let read = || {

@@ -43,7 +43,8 @@ fn cut(path: &Path, length: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
 }
 
-/// Waiting for the WAL must fail with a message about `wal`, and no chunk may hold bytes that are gone.
+/// Waiting for the WAL must fail with a message about `wal`. The chunks must not hold more bytes than `left`,
+/// the number that the file still has.
 fn expect_not_shipped(db: &Db, bucket: &Bucket, epoch: u64, wal: &Path, left: usize) {
     let waited = db.store.wait_shipped(db.store.wal_position(), Duration::from_millis(300));
     let Err(StoreError::Unavailable(message)) = waited else { panic!("{waited:?}") };
@@ -87,7 +88,8 @@ fn a_former_wal_may_lose_its_zeros_and_no_more() {
     expect_not_shipped(&db, &bucket, 2, &wal, 159);
     crash(db);
 
-    // So far record five has lost its last byte. Now zeros take the place of the whole record.
+    // So far record five has lost its last byte: five records have 160 bytes. Now zeros take the place of the
+    // whole record.
     cut(&wal, 128);
     OpenOptions::new().append(true).open(&wal).unwrap().write_all(&[0; 1000]).unwrap();
     let db = open_idle(&bucket, dir.path());

@@ -1,11 +1,11 @@
 //! Undecided transactions: those that a log leaves in the middle of a two-phase commit of the server.
 //!
 //! No client has got an acknowledgement of them, so the code that copies the log appends their rollback. The
-//! server that opens the copy cannot roll them back. Its binary log may have their commit, which the cut has
-//! undone; or it may not have them, and then the server does not start. XA transactions of users stay
-//! prepared. A huge transaction has a small one, which names its files. The small one stays prepared, too:
-//! when a server opens the copy, the engine decides about it by what is in the database
-//! (huge-transactions.md).
+//! server that opens the copy cannot roll them back by itself. Its binary log possibly has their commit,
+//! which is undone in the copy, and the server would commit them again. If the binary log does not have them,
+//! the server does not even start. XA transactions of users stay prepared. A huge transaction has a small
+//! one, which names its files. The small one stays prepared, too: when a server opens the copy, the engine
+//! decides about it by what is in the database (huge-transactions.md).
 
 use crate::error::Result;
 use crate::protocol::wal::marks::{Ending, endings};
@@ -18,7 +18,8 @@ const FRAGMENT_HEADER_BYTES: u64 = 7;
 /// Source: MariaDB 10.11, sql/handler.h; the writer is engine/handler/session/transactions.cc.
 const PARTS_AT: usize = 10;
 const SERVERS_OWN: &[u8] = b"MySQLXid";
-/// The first bytes of the key of the marker that the small transaction of a huge one removes.
+/// A huge transaction has a marker, whose key begins with these bytes. The small transaction that goes with
+/// the huge one removes this marker, so the record of the small one contains these bytes.
 const HUGE: &[u8] = b"spilled/";
 /// A rollback in the log: its type, then the XID.
 const ROLLBACK: u8 = 0xc;
@@ -32,13 +33,13 @@ pub(crate) struct Undecided {
     /// WAL and offset of the end of the last whole record.
     end: (u64, u64),
     /// The highest sequence number of a record, and the number of changes in all records. RocksDB's next
-    /// number may be higher by up to that number of changes, because the changes of a prepared transaction
-    /// count when it is committed. Numbers may have gaps, but must not go back.
+    /// number is possibly higher by up to that number of changes, because the changes of a prepared
+    /// transaction count when it is committed. Numbers can have gaps, but must not go back.
     sequence: u64,
     changes: u64,
 }
 
-/// The bytes to write into the log at this place; they replace everything behind it.
+/// The bytes to write at byte `offset` of WAL `log`; they replace everything from that byte on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rollback {
     pub(crate) log: u64,

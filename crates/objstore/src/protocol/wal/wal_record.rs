@@ -10,7 +10,7 @@ use bytes::Bytes;
 pub(crate) struct WalRun {
     pub(crate) first: u64,
     pub(crate) end: u64,
-    /// Size of the object.
+    /// Size of the object in bytes.
     pub(crate) bytes: u64,
 }
 

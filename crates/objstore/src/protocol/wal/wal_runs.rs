@@ -1,7 +1,7 @@
 //! Decides which chunks are merged into bigger objects, so that a restore reads few objects. Pure state, no
 //! I/O.
 //!
-//! A *run* is a merged object; the chunks behind the last run are *loose*.
+//! A *run* is a merged object; the chunks with higher numbers than those in the last run are *loose*.
 //!
 //! RUN-1: runs are in ascending order and do not overlap; a new run holds whole runs or whole chunks, which
 //!        follow each other.
@@ -43,7 +43,7 @@ pub(crate) struct MergeLimits {
     pub(crate) chunks_bytes_max: u64,
     /// With more runs than these, some of them become one.
     pub(crate) runs_max: usize,
-    /// The size that a merged object has at most.
+    /// The most bytes of a merged object.
     pub(crate) run_bytes_max: u64,
 }
 
@@ -64,7 +64,7 @@ impl MergeLimits {
     }
 }
 
-/// One object that goes into a merged one.
+/// One object, a run or a chunk, that goes into a merged object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     Run(WalRun),
@@ -99,7 +99,8 @@ impl RunTable {
         self.loose.push_back(bytes + CHUNK_OVERHEAD_BYTES);
     }
 
-    /// Returns what to merge next; chunks from `arrived_end` on may not be in the bucket.
+    /// Returns what to merge next; None when there is nothing to merge now. Chunks from `arrived_end` on are
+    /// possibly not in the bucket yet.
     pub(crate) fn plan(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
         if self.is_unnamed() {
             return None;
@@ -152,7 +153,8 @@ impl RunTable {
         self.begun = Some(WalRun { first: merge.first, end: merge.end, bytes: 0 });
     }
 
-    /// The merged objects that a root may name: those in the bucket, and the one that is being written.
+    /// The merged objects that a root possibly names soon: those in the bucket, and the one that is being
+    /// written.
     pub(crate) fn on_their_way(&self) -> impl Iterator<Item = WalRun> {
         self.runs.iter().copied().chain(self.begun)
     }

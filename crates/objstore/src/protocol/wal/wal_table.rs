@@ -5,13 +5,12 @@
 //! the stream into pieces without reordering. RocksDB appends to one WAL at a time, and to no older WAL once
 //! the newest has bytes.
 //!
-//! STREAM-1: chunk k is cut after chunk k-1, from the byte behind it, or behind a *skip*, whose bytes are
-//!           never shipped.
-//! STREAM-2: bytes behind a skip (a WAL that was deleted before all of it was cut) and bytes behind a
-//!           MANIFEST edit carry a DDL number that only later roots have. So no restore replays them over a
-//!           root that lacks what they build on (PUB-G8). Bytes in front of the skip or edit keep the smaller
-//!           number, even when they are cut later, so that they can be replayed over a root that needs them
-//!           (PUB-G2).
+//! STREAM-1: chunk k is cut after chunk k-1. It begins with the next byte, or with the byte after a *skip*,
+//!           whose bytes are never shipped.
+//! STREAM-2: bytes after a skip (a WAL that was deleted before all of it was cut) and bytes after a MANIFEST
+//!           edit carry a DDL number that only later roots have. So no restore replays them over a root that
+//!           lacks what they build on (PUB-G8). Bytes before the skip or edit keep the smaller number, even
+//!           when they are cut later, so that they can be replayed over a root that needs them (PUB-G2).
 //! STREAM-3: `shipped` is the end of the contiguous prefix of arrived chunks; a missing chunk holds it back.
 //! Lock rule: owned by `State`, under its mutex.
 
@@ -21,7 +20,7 @@ use std::fs::File;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// One WAL file.
+/// One WAL file: how many of its bytes are appended, durable and cut, and what RocksDB has done with it.
 #[derive(Debug, Default)]
 struct Wal {
     /// Position of its first byte; set when the first byte is appended.
@@ -29,8 +28,7 @@ struct Wal {
     appended_bytes: u64,
     synced_bytes: u64,
     cut_bytes: u64,
-    /// Only for a WAL of a former process: behind this many bytes it had only zeros, see
-    /// [`Cut::solid_bytes`].
+    /// Only for a WAL of a former process: after this many bytes it had only zeros, see [`Cut::solid_bytes`].
     solid_bytes: Option<u64>,
     closed: bool,
     deleted: bool,
@@ -43,14 +41,14 @@ struct Wal {
 /// A piece of the stream that has been cut and is not covered yet.
 #[derive(Debug)]
 struct Piece {
-    /// None: a skip.
+    /// The number of the chunk; None for a skip (STREAM-1), whose bytes are never shipped.
     chunk: Option<u64>,
     end: u64,
     ddl_seq: u64,
     arrived: bool,
 }
 
-/// The next bytes to cut.
+/// The next bytes to cut, for the shipper to read from the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Cut {
     pub(crate) log: u64,
@@ -59,12 +57,12 @@ pub(crate) struct Cut {
     pub(crate) file: Option<Arc<File>>,
     /// The bytes are needed but not durable yet, so the file must be synced before they are read.
     pub(crate) needs_sync: bool,
-    /// The file must have at least this many bytes. In a WAL of a former process there are only zeros behind
-    /// them, which it wrote ahead of its last record; RocksDB may cut them off while it opens.
+    /// The file must have at least this many bytes. In a WAL of a former process, only zeros follow them,
+    /// which that process wrote in advance; RocksDB cuts them off while it opens, or leaves them.
     pub(crate) solid_bytes: u64,
 }
 
-/// A chunk that may be sent: its place in the stream.
+/// A chunk that can be sent, because its number and its place in the stream are decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placed {
     pub(crate) chunk: u64,
@@ -82,13 +80,13 @@ pub(crate) struct WalTable {
     last_crc32c: u32,
     pieces: VecDeque<Piece>,
     shipped: u64,
-    /// The number of the chunk behind the contiguous prefix of arrived chunks (STREAM-3).
+    /// The number of the first chunk after the contiguous prefix of arrived chunks (STREAM-3).
     arrived_end: u64,
     /// Which chunks are merged, and which are still objects of their own.
     pub(crate) runs: RunTable,
     /// The first chunk of each WAL that a root may still need.
     first_chunks: BTreeMap<u64, u64>,
-    /// (p, n): bytes behind position p need DDL number n.
+    /// (p, n): bytes after position p need DDL number n.
     ddl_marks: Vec<(u64, u64)>,
     /// The DDL number of everything cut so far.
     ddl_cut: u64,
@@ -101,9 +99,9 @@ pub(crate) struct WalTable {
 /// byte never seems younger than it is.
 const MARKS_MAX: usize = 4096;
 
-/// The first DDL mark behind `position`. A piece never reaches over a mark: otherwise the bytes in front of
-/// the mark, which a root that is made now may need (PUB-G2), would get the DDL number of the bytes behind
-/// it.
+/// The lowest DDL mark above `position`; u64::MAX when there is none. A chunk never contains bytes on both
+/// sides of a mark. Otherwise the bytes before the mark, which a root that is made now may need (PUB-G2),
+/// would get the higher DDL number of the bytes after it.
 fn next_mark(marks: &[(u64, u64)], position: u64) -> u64 {
     marks.iter().map(|(mark, _)| *mark).filter(|mark| *mark > position).min().unwrap_or(u64::MAX)
 }
@@ -122,7 +120,7 @@ impl WalTable {
         (wal.synced_bytes, wal.closed) = (length, true);
     }
 
-    /// Notes that a WAL found at open has only zeros behind its first `bytes`.
+    /// Notes that a WAL found at open has only zeros after its first `bytes`.
     pub(crate) fn set_solid(&mut self, number: u64, bytes: u64) {
         self.wals.entry(number).or_default().solid_bytes = Some(bytes);
     }
@@ -142,15 +140,15 @@ impl WalTable {
         }
     }
 
-    /// Returns the newest WAL and the position of its first byte. Appends to this WAL may be counted without
-    /// the lock.
+    /// Returns the newest WAL and the position of its first byte. Only appends to this WAL are counted
+    /// without the lock (lag.rs).
     pub(crate) fn active(&self) -> Option<(u64, u64)> {
         let newest = self.newest?;
         Some((newest, self.wals.get(&newest)?.base?))
     }
 
-    /// Puts `grown` new bytes of WAL `number` into the stream: behind the earlier bytes of this WAL, and in
-    /// front of those of every later WAL.
+    /// Puts `grown` new bytes of WAL `number` into the stream: after the earlier bytes of this WAL, and
+    /// before those of every later WAL.
     fn grow(&mut self, number: u64, grown: u64, length: u64) {
         let mut later: u64 = 0;
         for wal in self.wals.range_mut(number + 1..).map(|(_, wal)| wal) {
@@ -164,8 +162,8 @@ impl WalTable {
         }
     }
 
-    /// Takes over what the atomics of the commit path counted for the newest WAL. `synced`: the bytes in
-    /// front of this position are durable. It was read before `position`, so that it is not larger.
+    /// Takes over what the atomics of the commit path counted for the newest WAL. `synced`: the bytes before
+    /// this position are durable. It was read before `position`, so that it is not larger.
     pub(crate) fn catch_up(&mut self, synced: u64, position: u64) {
         if let Some((number, base)) = self.active() {
             self.appended(number, position.saturating_sub(base));
@@ -189,15 +187,15 @@ impl WalTable {
         }
     }
 
-    /// Notes that RocksDB no longer needs the WAL. Returns Some(p) when its bytes behind position p will
-    /// never be shipped, see [`Self::ddl_noted`] and STREAM-2.
+    /// Notes that RocksDB no longer needs the WAL. Returns Some(p) when its bytes after position p will never
+    /// be shipped, see [`Self::ddl_noted`] and STREAM-2.
     pub(crate) fn deleted(&mut self, number: u64) -> Option<u64> {
         let wal = self.wals.get_mut(&number)?;
         let first_time = !std::mem::replace(&mut wal.deleted, true);
         wal.lost_from().filter(|_| first_time)
     }
 
-    /// Notes that bytes behind `position` need DDL number `ddl`.
+    /// Notes that bytes after `position` need DDL number `ddl`.
     pub(crate) fn ddl_noted(&mut self, position: u64, ddl: u64) {
         self.ddl_marks.push((position, ddl));
     }
@@ -211,9 +209,9 @@ impl WalTable {
         self.ddl_cut
     }
 
-    /// Gate PUB-G2: holds every WAL that grows no more and has bytes in no chunk. `open` opens its file, so
-    /// that a deletion cannot take the bytes away. Returns the position to wait for, and the WALs whose file
-    /// is already gone.
+    /// Gate PUB-G2, which lets a root wait for the WAL that a restore of it needs. Keeps open the file of
+    /// every WAL that grows no more and has bytes in no chunk, so that a deletion cannot take the bytes away;
+    /// `open` opens it. Returns the position to wait for, and the WALs whose file is already gone.
     pub(crate) fn gate(&mut self, open: impl Fn(u64) -> Option<Arc<File>>) -> (u64, Vec<u64>) {
         let (mut end, mut gone) = (0, Vec::new());
         let bound = self.gate_end();
@@ -253,7 +251,7 @@ impl WalTable {
 
     /// The next bytes to cut, in stream order, up to position `until`; None when there are none.
     ///
-    /// Bytes that are not durable are cut only in front of `wanted`, which a thread waits for, and in WALs
+    /// Bytes that are not durable are cut only up to position `wanted`, for which a thread waits, and in WALs
     /// that grow no more; the cut then has `needs_sync`.
     pub(crate) fn next_cut(&mut self, until: u64, wanted: u64, bytes_max: u64) -> Option<Cut> {
         loop {
@@ -363,8 +361,9 @@ impl WalTable {
         self.shipped
     }
 
-    /// Forgets the chunks that have arrived and whose changes of definitions up to number `ddl_published` are
-    /// in a published root. Returns the end of the last of them; None: there was none.
+    /// Forgets the chunks that have arrived and whose DDL number is at most `ddl_published`: a published root
+    /// has all MANIFEST edits on which they depend. Returns the end of the last of them; None: there was
+    /// none.
     pub(crate) fn cover(&mut self, ddl_published: u64) -> Option<u64> {
         let mut covered = None;
         while let Some(piece) = self.pieces.front().filter(|p| p.arrived && p.ddl_seq <= ddl_published) {
@@ -391,7 +390,7 @@ impl WalTable {
         }
     }
 
-    /// A time before which no byte behind `position` was appended; None when no mark is that old.
+    /// A time before which no byte after `position` was appended; None when no mark is that old.
     pub(crate) fn appended_after(&mut self, position: u64) -> Option<Instant> {
         while self.marks.get(1).is_some_and(|(next, _)| *next <= position) {
             self.marks.pop_front();
@@ -428,7 +427,7 @@ impl WalTable {
         newest + u64::from(self.wals.get(&newest).is_some_and(|wal| wal.closed))
     }
 
-    /// Bytes appended over all WALs.
+    /// The number of bytes of all WALs: the position after the newest byte.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -444,7 +443,7 @@ impl Wal {
         self.deleted && !(self.gated && self.file.is_some())
     }
 
-    /// The position behind which the WAL's bytes will never be shipped; None when all can be.
+    /// The position after which the WAL's bytes will never be shipped; None when all can be.
     fn lost_from(&self) -> Option<u64> {
         (self.is_lost() && !self.is_cut()).then_some(self.base? + self.cut_bytes)
     }

@@ -1,5 +1,5 @@
-//! Goal:   the WAL is cut in order, `shipped` stops in front of a chunk that has not arrived, and each chunk
-//!         has the DDL number that a replay needs.
+//! Goal:   the WAL is cut in order, `shipped` stops before a chunk that has not arrived, and each chunk has
+//!         the DDL number that a replay needs.
 //! Method: single cases on a WalTable alone, and seeded random runs in which each cut must begin where the
 //!         last one ended or at the beginning of a later WAL.
 
@@ -52,7 +52,7 @@ fn only_durable_bytes_are_cut_unless_somebody_waits() {
     assert_eq!(cut(&mut table, ALL, 0, 100), None);
     let forced = table.next_cut(ALL, 20, 100).unwrap();
     assert!(forced.needs_sync && forced.offset == 10);
-    // The shipper may sync a WAL that does not grow any more.
+    // The shipper is allowed to sync a WAL that does not grow any more.
     table.created(8);
     assert!(table.next_cut(ALL, 0, 100).is_some_and(|cut| cut.needs_sync && cut.length == 15));
 }
@@ -109,7 +109,7 @@ fn one_wal_with_gone_file() -> (u64, Vec<u64>) {
     table.gate(|_| None)
 }
 
-/// Here gate PUB-G2 and gate PUB-G8 could be in each other's way: bytes that a root waits for are cut after a
+/// Here gate PUB-G2 and gate PUB-G8 could contradict each other: bytes that a root waits for are cut after a
 /// later edit of the MANIFEST.
 #[test]
 fn bytes_in_front_of_an_edit_keep_the_smaller_number() {
@@ -168,8 +168,8 @@ fn a_sync_that_was_counted_without_the_lock_lets_its_bytes_be_cut() {
     table.catch_up(8, 12);
     let cut = table.next_cut(u64::MAX, 0, 100).unwrap();
     assert_eq!((cut.length, cut.needs_sync), (8, false));
-    // The position 12 makes no byte durable: WAL 8 begins there, and `catch_up` counts only for the newest
-    // WAL.
+    // `catch_up` counts durable bytes only for the newest WAL, and WAL 8 begins at position 12. So a sync up
+    // to this position makes no byte of WAL 8 durable, and does not count for WAL 7.
     table.created(8);
     table.appended(8, 5);
     table.catch_up(12, 17);

@@ -1,5 +1,5 @@
-//! Where S3 credentials come from. The keys of the configuration come first, and may be replaced while the
-//! store is open. If the configuration has none, the environment is used, then the profile file.
+//! Where S3 credentials come from. The keys of the configuration are used first, and can be replaced while
+//! the store is open. If the configuration has none, the environment is used, then the profile file.
 //!
 //! `object_store` itself covers web identity, ECS, EKS and the EC2 metadata service; this file adds the
 //! shared credentials file, which is read again whenever it changes, so that rotated keys need no restart.
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Keys {
     }
 }
 
-/// Gives `object_store` the keys of the configuration, which may be replaced at any time. Every attempt at a
+/// Gives `object_store` the keys of the configuration, which can be replaced at any time. Every attempt at a
 /// request is signed with the newest pair of keys.
 pub(crate) struct GivenKeys {
     /// The configuration of the connection, without its keys.
@@ -50,8 +50,8 @@ impl GivenKeys {
         Self { connection: config.with_keys(Keys::default()), current: Mutex::new(credential(config.keys())) }
     }
 
-    /// The same configuration with other keys, for testing them before they are used. `keys`: as in
-    /// [`Self::replace`].
+    /// The same configuration with the keys `keys`, which a caller tests before it uses them. An empty access
+    /// key in `keys` means the same as in [`Self::replace`].
     pub(crate) fn connection_with(&self, keys: Keys) -> StoreConfig {
         self.connection.with_keys(self.completed(keys))
     }
@@ -85,7 +85,7 @@ impl CredentialProvider for GivenKeys {
     }
 }
 
-/// Keys from the environment, if both are set.
+/// The keys from the environment. None unless both the access key and the secret key are set.
 pub(crate) fn from_environment() -> Option<AwsCredential> {
     let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
     Some(AwsCredential {
@@ -149,7 +149,8 @@ impl CredentialProvider for ProfileFile {
     }
 }
 
-/// The keys of the section `[profile]` in the text of a credentials file.
+/// The keys of the section `[profile]` in the text of a credentials file. None if the section is absent or
+/// lacks one of the two keys.
 fn parse(text: &str, profile: &str) -> Option<AwsCredential> {
     let (mut inside, mut key, mut secret, mut token) = (false, None, None, None);
     for line in text.lines().map(str::trim) {

@@ -11,7 +11,7 @@ use object_store::client::{
 use object_store::{Error, Result};
 use sha2::{Digest, Sha256};
 
-/// The provider given to `object_store`.
+/// The functions for signatures that this crate gives to `object_store`.
 #[derive(Debug)]
 pub(crate) struct RustCrypto;
 

@@ -19,7 +19,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Converts this answer, which refuses a request, into the failure of the attempt.
+    /// Makes the failure of an attempt from this answer, which refuses the request.
     pub(crate) fn refusal(&self) -> Failure {
         unclear(format!("status code: {}: {}", self.status, self.text))
     }

@@ -41,7 +41,8 @@ impl LockMode {
 }
 
 impl Bucket {
-    /// Whether object lock is enabled for the bucket. Errors: those of a request. Requests: one GET.
+    /// Whether object lock is enabled for the bucket; false for a store that has no object lock. Errors:
+    /// those of a request. Requests: one GET.
     pub async fn has_object_lock(&self) -> Result<bool> {
         let Some(direct) = &self.parts.direct else { return Ok(false) };
         self.repeat(LOCKING, "snapshots", &self.parts.stats.requests_get, 0, || async {
@@ -59,9 +60,9 @@ impl Bucket {
         .await
     }
 
-    /// Locks the object `key`, which may belong to a parent in the same bucket, until `until_s`, in seconds
-    /// since 1970. An existing lock that is at least as strong is not changed. An existing lock of mode
-    /// Compliance keeps its mode and gets the later date.
+    /// Locks the object `key` of this database, or of a parent in the same bucket, until `until_s`, in
+    /// seconds since 1970. An existing lock that is at least as strong is not changed. An existing lock of
+    /// mode Compliance keeps its mode and gets the later date.
     ///
     /// Errors: `Invalid` for a bucket that is a directory; `NotFound`; `Refused`. Requests: a PUT. When it is
     /// refused, a GET of the existing lock and perhaps another PUT.

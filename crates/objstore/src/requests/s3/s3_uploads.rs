@@ -11,7 +11,7 @@ use hyper::header::HeaderMap;
 use object_store::MultipartId;
 use std::sync::Arc;
 
-/// The uploads of one S3 bucket.
+/// Lists the unfinished uploads of one S3 bucket.
 pub(crate) struct S3Uploads {
     pub(crate) direct: Arc<Direct>,
 }
@@ -60,8 +60,8 @@ fn next_page(page: &str) -> Option<Marker> {
     is_truncated.then_some(marker)
 }
 
-/// The text in the first XML element `tag`. Works for the elements that are read from S3's answers: these
-/// have no attributes or comments.
+/// The text in the first XML element `tag`. None if there is no such element. Works for the elements that are
+/// read from S3's answers: these have no attributes or comments.
 pub(crate) fn text_of(xml: &str, tag: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{tag}>"))?;
     let (text, _) = rest.split_once(&format!("</{tag}>"))?;

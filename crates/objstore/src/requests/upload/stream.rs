@@ -1,8 +1,8 @@
 //! Copies objects. Between two prefixes of one bucket, the store itself makes the copy; between two buckets,
 //! the bytes go through this process.
 //!
-//! COPY-1: the copy of an object appears under its name only after its bytes have been compared with the
-//!     checksum that the source gives.
+//! COPY-1: when the bytes go through this process, the copy appears under its name only after the checksum of
+//!     these bytes was compared with the one in the source's root or pin.
 
 use super::{PIECE_BYTES, blocking, read_piece, sync_directory};
 use crate::crc::{crc_of_parts, crc32c, crc32c_join, part_crcs};
@@ -38,7 +38,7 @@ pub(crate) struct Known<'a> {
 #[derive(Debug)]
 pub struct Pace {
     bytes_per_second: Option<u64>,
-    /// The time from which more bytes may be copied. None before the first copy.
+    /// The time from which the next bytes may be copied. None before the first copy.
     free_at: Mutex<Option<Instant>>,
 }
 
@@ -62,7 +62,8 @@ impl Pace {
     }
 }
 
-/// Where the bytes of an upload come from.
+/// Where the bytes of an upload in pieces, or of a copy, come from: a local file, or an object of another
+/// bucket.
 pub(super) enum Source<'a> {
     File(Arc<File>),
     Object { bucket: &'a Bucket, known: Known<'a>, pace: &'a Pace },
@@ -83,8 +84,9 @@ impl Source<'_> {
         }
     }
 
-    /// Compares the checksum `found` of the copied bytes. Errors: `Corruption` when the source is an object
-    /// and its recorded checksum differs.
+    /// Compares `found`, the checksum of the bytes that were read, with the recorded checksum of the source.
+    /// Errors: `Corruption` when the source is an object and the two differ. A local file has no recorded
+    /// checksum.
     pub(super) fn check(&self, found: u32) -> Result<()> {
         match self {
             Self::Object { bucket, known, .. } if known.crc32c != found => {

@@ -2,12 +2,12 @@
 //! (bucket.md, "History").
 //!
 //! HISTORY-1: a root that the history wants gets its pin before the collector deletes anything that was
-//!     proposed after that root. So at each deletion every older root has its pin, or the history did not
-//!     want it.
+//!     proposed after that root. So at the time of a deletion, every older root that the history wants has
+//!     its pin already.
 //! HISTORY-2: pins are dropped in order, the oldest first. The oldest pin is dropped when the next one is as
-//!     old as the retention. It is dropped at any age while the history alone keeps more bytes than it may.
-//!     All pins are dropped when the server wants no history. When the history was off for a while, the pins
-//!     from before that time are dropped.
+//!     old as the retention. It is dropped at any age while the objects that only the history keeps have more
+//!     bytes than the limit. All pins are dropped when the server wants no history. When the history was off
+//!     for a while, the pins from before that time are dropped.
 //!
 //! Requests: for each pin a GET, a PUT, two LISTs and those of `HeldHistory`; to drop it, a LIST of pins and
 //! a DELETE. Without a history, and while nothing is published and nothing expires: none.
@@ -27,7 +27,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Collector {
-    /// When the history needs attention next. None: not before another root is published.
+    /// When `keep_history` has something to do next: to pin a root, or to drop a pin that is too old. None:
+    /// not before another root is published.
     pub(super) fn history_event(&self) -> Option<Instant> {
         let queue = &self.shared.history;
         if queue.next().is_some() {
@@ -79,7 +80,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Pins root `id`. False: objects that the root needs may have been deleted already.
+    /// Pins root `id`. False: the pin came too late, because objects that the root needs are possibly deleted
+    /// already. Then no pin is left.
     async fn pin_root(&mut self, id: RootId) -> Result<bool> {
         let bucket = &self.shared.bucket;
         let root = image::read_root(bucket, id).await?;
@@ -102,7 +104,9 @@ impl Collector {
         self.held.update(bucket, &listed).await.map(|()| true)
     }
 
-    /// Drops the pins that rule HISTORY-2 names. Requires: this owner was not fenced when it looked last.
+    /// Drops the pins that rule HISTORY-2 names: those of a former history, those that are too old, and the
+    /// oldest ones while the history alone keeps too many bytes. Requires: the caller has just checked that
+    /// this owner is not fenced.
     pub(super) async fn limit_history(&mut self) -> Result<()> {
         let limits = self.shared.history.limits();
         while let Some((oldest, _)) = self.held.history.oldest() {
@@ -144,7 +148,8 @@ impl Collector {
         Ok(())
     }
 
-    /// Returns how many bytes the objects have that only the history keeps.
+    /// Returns the bytes of the objects that only the history keeps: neither this owner nor another pin needs
+    /// them.
     fn history_bytes(&self) -> u64 {
         let Some(needs) = self.judge() else { return 0 };
         let held: Vec<(String, u64)> = self.held.history.objects().collect();

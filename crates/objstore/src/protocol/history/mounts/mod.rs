@@ -1,4 +1,5 @@
-//! States of a database that are pinned and opened for reading, by its owner or by another program.
+//! Mounts: states of a database that are pinned and opened for reading, by the owner (mount.rs) or by another
+//! program (visitor.rs).
 
 pub(in crate::protocol) mod mount;
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Mounts: a state of the past, opened for reading beside the present by the server that owns the database,
-//! or by a visitor (visitor.rs).
+//! A mount is a state of the past that is open for reading beside the present state: in the server that owns
+//! the database, or in another program (visitor.rs).
 //!
 //! ```text
 //! note the key pin/mount-<random>, create the pin {R}, check that it counts   R's objects stay from now on
@@ -8,9 +8,9 @@
 //! forget the key of the pin                                                   the collector deletes the pin
 //! ```
 //!
-//! MOUNT-1: a mount lives in one process, which notes the key of the mount's pin before it creates the pin.
-//!     So the collector of that process deletes every pin of a mount whose key the process does not know: the
-//!     pins of ended mounts and of ended processes.
+//! MOUNT-1: the owner notes the key of a mount's pin in memory before it creates the pin. So its collector
+//!     can delete every pin of a mount whose key was not noted: it belongs to a mount that has ended, or to a
+//!     former process.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord, Files};
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A state of the past that is pinned and can be read.
+/// A state of the past that is pinned and can be read. It stays readable until this value is dropped.
 pub struct Mount {
     files: Arc<Files>,
     records: BTreeMap<u64, FileRecord>,
@@ -38,13 +38,14 @@ pub struct Mount {
     _hold: Hold,
 }
 
-/// What keeps the state of a mount. When it is dropped, the objects that only the mount needed are deleted
-/// later.
+/// Keeps the pin of a mount. When it is dropped, the pin is deleted, and later the collector deletes the
+/// objects that only the mount needed.
 pub(in crate::protocol) enum Hold {
-    /// The owner's mount. When it is dropped, it forgets its pin, and the collector of the same process
-    /// deletes the pin (rule MOUNT-1). No request.
+    /// The mount is in the owner's process. The drop removes the key of the pin from the noted ones, and the
+    /// collector of this process then deletes the pin (rule MOUNT-1). The drop sends no request.
     Owner { shared: Arc<Shared>, pin: String },
-    /// A visitor's mount. When it is dropped, it deletes its pins, with a DELETE for each.
+    /// The mount is in another process than the owner's (visitor.rs). The drop deletes the pins, with a
+    /// DELETE for each.
     Visitor { executor: Arc<Executor>, pins: Pins },
 }
 
@@ -63,11 +64,11 @@ impl Drop for Hold {
 impl Store {
     /// Pins the state that `when` names, a snapshot or else a moment ([`date::parse`]), and writes the files
     /// that RocksDB needs beside the table files into `dir`, which must not exist: MANIFEST, CURRENT and the
-    /// log, which ends at that moment. `schema`: for people.
+    /// log, which ends at that moment. `schema`: the name of the mount in lists of pins.
     ///
     /// Errors: `Invalid` for a text that names no snapshot and no moment, and for a moment outside the
     /// history (the message names the moments that can be restored); `Fenced`; `Unavailable`; `Interrupted`;
-    /// those of the local disk. After an error only `dir` may be left. Requests: those that find and read a
+    /// those of the local disk. After an error, at most `dir` is left. Requests: those that find and read a
     /// state, a PUT, a LIST and a HEAD.
     pub fn mount(&self, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
         let shared = &self.shared;
@@ -85,29 +86,30 @@ impl Store {
 }
 
 impl Mount {
-    /// The mount of `moment`, which `hold` keeps pinned.
+    /// Makes the mount of the state `moment`, which `hold` keeps pinned.
     pub(in crate::protocol) fn new(files: &Arc<Files>, moment: Moment, hold: Hold) -> Self {
         let commit_us = moment.position.time_us;
         Self { files: files.clone(), records: moment.image.files, commit_us, _hold: hold }
     }
 
-    /// When the newest commit of the state was made, in microseconds since 1970; 0: it has no commit.
+    /// Returns when the newest commit of the state was made, in microseconds since 1970; 0: the state has no
+    /// commit.
     pub fn commit_us(&self) -> u64 {
         self.commit_us
     }
 
-    /// Size of table file `number` in bytes.
+    /// Returns the size of table file `number` in bytes. None: the state has no such file.
     pub fn file_bytes(&self, number: u64) -> Option<u64> {
         self.records.get(&number).map(|file| file.size)
     }
 
-    /// The checksum of table file `number`. Two states of a database have the same file if its number, size
-    /// and checksum are the same.
+    /// Returns the checksum of table file `number`. None: the state has no such file. Two states of a
+    /// database have the same file if its number, size and checksum are the same.
     pub fn file_crc32c(&self, number: u64) -> Option<u32> {
         self.records.get(&number).map(|file| file.crc32c)
     }
 
-    /// The table files: number and size in bytes.
+    /// Returns the number and the size in bytes of each table file.
     #[cfg(test)]
     pub(in crate::protocol) fn list(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.records.iter().map(|(number, file)| (*number, file.size))
@@ -121,14 +123,14 @@ impl Mount {
     }
 }
 
-/// Makes the request to pin the state `past`; None: the newest state in the bucket. `place`, `creator`: for
-/// people.
+/// Makes the request to pin the state `past`; None: the newest state in the bucket. `place` and `creator` are
+/// shown in lists of pins.
 pub(in crate::protocol) fn request(past: Option<Past>, place: &str, creator: &str) -> CloneRequest {
     CloneRequest { past, place: place.to_owned(), creator: creator.to_owned(), discards_unfinished: false }
 }
 
-/// Pins the requested state under the key `key`, and writes the files that RocksDB needs beside its table
-/// files into `dir`, which must not exist.
+/// Creates the pin `key` for the requested state, and writes the files that RocksDB needs beside its table
+/// files into `dir`, which must not exist. Notes the pin in `pins`, also when this function fails.
 pub(in crate::protocol) async fn hold_in(
     bucket: &Bucket,
     key: &str,

@@ -1,5 +1,5 @@
 //! Goal:   a mount reads its state of the past as long as it exists, even when the snapshot is dropped
-//!         meanwhile. After that, it holds no object any more (rule MOUNT-1).
+//!         meanwhile. After that, it keeps no object from being deleted any more (rule MOUNT-1).
 //! Method: the simulated database (test_db.rs) over a bucket in memory.
 
 use crate::config::Durability;
@@ -57,8 +57,9 @@ fn a_mount_outlives_its_snapshot_and_holds_nothing_longer() {
     crash(f.db);
 }
 
-/// A mount has the log that a restore ([`crate::protocol::start::restore`]) of the snapshot would write, and
-/// no byte more.
+/// A mount has the log that a restore ([`crate::protocol::start::restore`]) of the snapshot would write. It
+/// must not have log that was written after the snapshot, so a later mount of the same snapshot has as many
+/// bytes of log.
 #[test]
 fn the_log_of_a_mount_ends_where_the_snapshot_does() {
     let mut f = Fixture::new();
@@ -114,7 +115,8 @@ fn what_only_the_mount_of_an_ended_process_held_goes_without_another_publish() {
     assert!(block(inspector.put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
     block(inspector.drop_snapshot("held until then")).unwrap();
 
-    // This owner's regular searches are an hour apart, so it must search because it deleted a pin.
+    // The regular searches of this owner are an hour apart. So the objects go only if the owner searches
+    // because it has deleted a pin.
     let config = config(f.dir.path(), "owner:1", Durability::Sync);
     let db = Db::open(open_store(&config, &f.bucket, quick()).unwrap(), f.dir.path(), true);
     let start = Instant::now();

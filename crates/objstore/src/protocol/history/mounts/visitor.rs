@@ -1,8 +1,8 @@
 //! A visitor: a program that reads states of a database which it does not own, beside the owner or without
 //! one.
 //!
-//! A visitor writes only the pins of the states that it reads to the bucket. These are pins of the kind that
-//! copiers use (pin.rs).
+//! A visitor writes nothing to the bucket but pins for the states that it reads. Their keys begin with
+//! `pin/copy-`, like those of the pins of programs that copy a database (pin.rs).
 
 use crate::client;
 use crate::config::StoreConfig;
@@ -21,7 +21,7 @@ use crate::requests::bucket::Bucket;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads states of one database.
+/// A program that reads states of one database without owning it.
 pub struct Visitor {
     bucket: Bucket,
     files: Arc<Files>,
@@ -30,8 +30,8 @@ pub struct Visitor {
 }
 
 impl Visitor {
-    /// Connects as `config` says. The part cache is in `cache_dir`; `local_dir` should be absent; `server_id`
-    /// is shown to people.
+    /// Connects as `config` says. The part cache is in `cache_dir`; `local_dir` should not exist, because
+    /// [`Files`] searches it for table files, and a visitor has none. Lists of pins show `server_id`.
     ///
     /// Errors: `Invalid` for a configuration that cannot be used; `NotFound` without a database; those of the
     /// bucket and of the local disk. Requests: a GET. Requires: not called on a thread of a tokio runtime.
@@ -39,7 +39,7 @@ impl Visitor {
         Self::over(client::connect(config, Arc::default())?, config, log)
     }
 
-    /// A visitor of the database in `bucket`.
+    /// Makes a visitor of the database in `bucket`.
     pub(in crate::protocol) fn over(bucket: Bucket, config: &StoreConfig, log: LogFn) -> Result<Self> {
         let executor = Arc::new(Executor::new()?);
         let identity = executor.block_on(Inspector::new(bucket.clone()).identity())?;
@@ -68,7 +68,8 @@ impl Visitor {
             hold_in(&self.bucket, &key, &request, &mut pins, dir).await
         };
         let moment = self.files.block_on(work);
-        // When `moment` is an error, this function drops `hold`, which deletes the pins.
+        // When `moment` is an error, the function returns in the next line and drops `hold`, which deletes
+        // the pins.
         let hold = Hold::Visitor { executor: self.executor.clone(), pins };
         Ok(Mount::new(&self.files, moment??, hold))
     }

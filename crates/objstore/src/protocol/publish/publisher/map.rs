@@ -59,7 +59,8 @@ impl Publisher {
         }
     }
 
-    /// Writes the local record of `root`, which must exist before the root itself is created (DIR-2).
+    /// Writes the marker and, for a new map, `ATOLL_FILES`. Both must be durable before `root` is created in
+    /// the bucket, so that they are never behind the newest root of this process (DIR-2).
     ///
     /// `nonce`: the nonce of the root. `is_new_map`: the file map differs from that of the previous root.
     pub(super) async fn write_local(&self, root: &Root, nonce: &Nonce, is_new_map: bool) -> Result<()> {
