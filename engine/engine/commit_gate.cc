@@ -21,8 +21,8 @@ constexpr auto kBacklogInterval = std::chrono::milliseconds(50);
 
 }  // namespace
 
-// Returns an error for the user: what happened, how far the bucket lags behind the local disk, and the last
-// error of the bucket.
+// Returns an error for the user: the change is kept on the local disk, but `what_happened`. It also says how
+// far the bucket lags behind the local disk, and which error of the bucket was the last.
 Status CommitGate::lag_message(const char *what_happened) const {
   atoll_store_stats stats{};
   atoll_store_get_stats(store_, &stats);

@@ -159,7 +159,8 @@ TEST_F(TransactionTest, MultiGetUnsortedWithOwnMissingAndRepeatedKeys) {
             (std::vector<std::string>{"newer", "not found", "own b", "db a", "not found", "newer"}));
 }
 
-// A multi_get() of large values does not hold all of them in memory. Reads from memory, then from slow files.
+// A multi_get() of values that together exceed kMultiGetBytesMax leaves some out. Reads the values from the
+// memtable first, then from table files, where each read takes 2 ms.
 TEST_F(TransactionTest, LargeMultiGetLeavesOutWhatIsTooMuch) {
   constexpr size_t kValueBytes = 1 << 20;
   constexpr size_t kValues = 3 * Transaction::kMultiGetBytesMax / kValueBytes;

@@ -20,7 +20,7 @@ enum class Change : uint8_t {
   kDropped,  // only the first state has it
   kRebuilt,  // another table has its name: ALTER copied the rows, or the table was dropped and made again
   kRenamed,
-  kAltered,  // its columns, indexes or options have changed
+  kAltered,  // the same table, under the same name, has other columns, indexes or options in the second state
 };
 
 // Pairs tables that have the same id and creation time, under whatever name, and then the tables that are

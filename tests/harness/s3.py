@@ -13,7 +13,7 @@ import http.client
 import time
 import urllib.parse
 import xml.etree.ElementTree
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -120,7 +120,7 @@ class S3Client:
     def put(self, key: str, body: bytes, headers: dict[str, str] | None = None) -> None:
         self._request("PUT", key, body=body, headers=headers)
 
-    def put_times_ms(self, size: int, count: int) -> list[float]:
+    def put_times_ms(self, size: int, count: int) -> Sequence[float]:
         """Sends `count` PUTs of `size` bytes one after the other over one connection. Returns the
         milliseconds that each took."""
         took = []

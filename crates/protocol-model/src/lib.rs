@@ -47,7 +47,7 @@ pub use model::{Protocol, State, Step};
 pub struct Bound {
     /// The number of servers: each has a directory, in which one process may run.
     pub servers: u8,
-    /// The number of starts of all servers together. Each start takes an epoch.
+    /// The most starts in one history, those of all servers together. Each start takes an epoch.
     pub starts: u8,
     /// The number of transactions.
     pub commits: u8,

@@ -99,7 +99,8 @@ pub struct State {
 pub enum Step {
     /// A server starts.
     Start(u8),
-    /// A claiming process lists a former epoch. The listing shows the slots below the second number.
+    /// A claiming process (the first number is its server) lists the roots of a former epoch. The listing
+    /// shows the slots below the second number: all slots, or fewer if the listing is stale.
     List(u8, u8),
     /// A claiming process takes the next step of its claim.
     Claim(u8),

@@ -136,7 +136,8 @@ class Refusal {
   const char *refuse_ordinals(const catalog::TableDef &def) const {
     if (info_->index_add_count == 0 && !ah::changes_primary_key(primary_name(table_), altered_, info_))
       return nullptr;
-    // The ALTER needs at most an ordinal for each index, one for a hidden primary key, and one for the claims
+    // The ALTER needs at most this many new ordinals (IndexLayout::ordinal, a part of each key of an index):
+    // one for each index, one for a hidden primary key, and one for the claims of a new primary key
     // (table/online/online_claims.h).
     const size_t indexes = size_t{altered_->s->keys} + 2;
     return def.has_ordinals(indexes) ? nullptr : "all numbers for indexes have been used; a copy starts anew";

@@ -26,7 +26,8 @@ class MoveOfOutgrown {
   // Counts a table or partition that the calling thread's ALTER has moved.
   static void note_moved();
   uint32_t moved() const;
-  // True if is_running() and the ALTER of the calling thread must move this table or partition.
+  // Whether the calling thread has a MoveOfOutgrown and this table or partition takes more than its
+  // `bytes_max` in the shared family. The thread's ALTER must then move it to a family of its own.
   static bool concerns(const catalog::TableDef &def);
 };
 

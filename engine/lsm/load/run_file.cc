@@ -14,7 +14,7 @@
 #include "lsm/raw.h"
 
 namespace atoll::lsm {
-// ---- Writing -------------------------------------------------------------------------------------
+// ---- Writing a run file --------------------------------------------------------------------------
 
 RunFileWriter::RunFileWriter(const rocksdb::Options &options, std::string path)
     : file_(std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(options), options, nullptr,
@@ -31,7 +31,7 @@ Status RunFileWriter::add(std::string_view key, std::string_view value, bool rem
 
 Status RunFileWriter::finish() { return from_rocksdb(file_->Finish()); }
 
-// ---- Reading -------------------------------------------------------------------------------------
+// ---- Reading a run file --------------------------------------------------------------------------
 
 RunFileCursor::RunFileCursor(std::unique_ptr<rocksdb::Iterator> iterator) : iterator_(std::move(iterator)) {}
 RunFileCursor::~RunFileCursor() = default;
@@ -106,7 +106,7 @@ std::unique_ptr<RunFileCursor> RunFile::cursor() const {
   return std::make_unique<RunFileCursor>(reader_->NewTableIterator());
 }
 
-// ---- Ingesting -----------------------------------------------------------------------------------
+// ---- Ingesting run files -------------------------------------------------------------------------
 
 struct Ingestion::Handle {
   rocksdb::DB *db = nullptr;

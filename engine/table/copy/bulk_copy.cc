@@ -67,8 +67,9 @@ Status BulkCopy::add_entry(size_t stream, std::string_view key, std::string_view
   return status;
 }
 
-// Called once the table is not small any more. Moves it to a family of its own, where its keys start with
-// prefix 0, and adds the rows that are in memory to a bulk load.
+// Called when the table is not small any more, or when a row in pieces comes. If the table is in the shared
+// family, moves it to a family of its own, where each of its keys begins with prefix 0 instead of the table's
+// prefix. Starts a bulk load, and gives it the entries that are in memory.
 Status BulkCopy::start_ingestion() {
   if (!layout_->def().own_family) ATOLL_RETURN_IF_ERROR(target_.move_to_own_family(&layout_));
   load_ = target_.loads->bulk_load(layout_->family(), layout_->def().compression, budget_);

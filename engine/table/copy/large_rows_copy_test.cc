@@ -1,7 +1,7 @@
-// Goal:   rows in pieces are copied whole, with their index entries, or not at all. The message about a
-//         duplicate of such a row has its primary key.
-// Method: a table with one BLOB and few rows, some of them in pieces, which do not come in the order of the
-//         keys.
+// Goal:   rows in pieces are copied whole, with their index entries, or not at all. If a row in pieces has
+//         the primary key of another row, the message about the duplicate shows that key.
+// Method: a table with one BLOB and few rows, some of which are stored in pieces. The rows are not added in
+//         the order of their keys.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -79,7 +79,7 @@ struct Settings {
   bool kills = false;          // true: a thread kills owners at random
   bool short_waits = false;    // true: the timeout of each wait is 0 to 2 ms
   size_t row_locks_max = 0;    // with more row locks, an owner exchanges them for row ranges; 0: never
-  size_t row_ranges_max = 64;  // with more row ranges, KeyRanges joins them
+  size_t row_ranges_max = 64;  // with more row ranges of an owner in an index, KeyRanges joins neighbours
 };
 
 std::string name_of(int key) { return "index-" + std::string(1, static_cast<char>('A' + key)); }

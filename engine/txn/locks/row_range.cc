@@ -23,8 +23,9 @@ namespace {
 // How many row locks are exchanged before the slot's mutex is released: about 0.5 ms.
 constexpr size_t kExchangedAtOnce = 1000;
 
-// Sets *end so that [key, *end) contains `key` and otherwise only longer keys that begin with `key`. No index
-// has such longer keys.
+// Sets *end so that [key, *end) contains `key`, and otherwise only longer keys that begin with `key`, which
+// no index has. If `key` ends with the byte 0xFF, a few other keys behind it are in the range, too: that
+// locks more than needed, never less.
 void set_range_end(std::string_view key, std::string *end) {
   end->assign(key);
   for (size_t i = end->size(); i > 0; --i) {

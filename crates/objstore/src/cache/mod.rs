@@ -372,7 +372,9 @@ impl Cache {
         }
     }
 
-    /// Loads the cache files of `objects` and deletes all other files of the folder.
+    /// Opens the cache files of `objects` (key, size) that an earlier process left in the folder, and reads
+    /// from their indexes which parts they hold. Deletes all other files of the folder, also cache files that
+    /// are incomplete or damaged.
     fn load(&self, objects: impl IntoIterator<Item = (Arc<str>, u64)>) -> io::Result<()> {
         let mut known: HashMap<PathBuf, (Arc<str>, u64)> =
             objects.into_iter().map(|(key, size)| (self.path_of(&key), (key, size))).collect();

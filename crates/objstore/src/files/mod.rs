@@ -73,7 +73,8 @@ pub struct Labels {
     pub key_id: Option<Arc<str>>,
 }
 
-/// The settings and the environment of a registry, for [`Files::new`].
+/// What [`Files::new`] needs to make a file registry: settings, and what the registry works with, such as the
+/// bucket and the runtime.
 #[allow(missing_docs)]
 pub struct FilesConfig {
     pub bucket: Bucket,

@@ -4,7 +4,7 @@
 //! ```text
 //! refuse the clone if it has an owner that possibly still runs
 //! claim epoch E, close the former epochs, create root/E/0   no former owner can change the clone any more
-//! copy the foreign files of the newest root                 the store copies them itself: adopt.rs
+//! copy the foreign files of the newest root                 the S3 service or file system does it: adopt.rs
 //! copy MANIFEST and log, create root/E/1                    now the newest root names no foreign file
 //! create the releases of the pins in the parents, unless a snapshot or the history of the clone still reads
 //! foreign files

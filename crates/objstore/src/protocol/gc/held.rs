@@ -77,9 +77,9 @@ impl Held {
     }
 }
 
-/// Returns the objects that the pin `key` needs. There are none when the pin or its root is gone. The
-/// collector never deletes the root of a pin that was created in time. So a pin whose root is gone came too
-/// late, and its writer notices that and deletes the pin, or has died (PIN-1).
+/// Returns the objects that the pin `key` needs. There are none when the pin was deleted meanwhile, or when
+/// its root is gone. The collector never deletes the root of a pin that was created in time. So a pin whose
+/// root is gone came too late, and its writer notices that and deletes the pin, or has died (PIN-1).
 ///
 /// Errors: `Corruption` when the object is no pin, or a part of its root is absent or damaged.
 pub(crate) async fn keys_of_pin(bucket: &Bucket, key: &str) -> Result<HashSet<Arc<str>>> {

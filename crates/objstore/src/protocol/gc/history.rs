@@ -32,9 +32,10 @@ impl RootHistory {
         Self { epoch, roots_kept, wal_end: 0, runs, roots, parts, parts_end: 0, manifest: None }
     }
 
-    /// Notes that `root` is in the bucket. `offsets`: where the chunks of its MANIFEST begin; None: the
-    /// MANIFEST is that of the root before. Returns what the root needs, and the keys that it has made
-    /// superfluous.
+    /// Notes that `root` is in the bucket. `offsets`: the offsets in its MANIFEST at which the uploaded
+    /// pieces begin; None: the root names the same bytes of the same MANIFEST as the root before. Returns
+    /// what a restore of the root needs besides table files, and the keys of the objects that are superfluous
+    /// since this root.
     pub(crate) fn published(&mut self, root: &Root, offsets: Option<&[u64]>) -> (Needs, Vec<String>) {
         let mut keys = self.superfluous_wal(root);
         if let Some(offsets) = offsets {

@@ -107,7 +107,8 @@ impl Found {
     }
 }
 
-/// The content of a table file without its checksum; like RocksDB, reads again when a checksum is wrong.
+/// Returns the content of a table file without the checksum in its last 8 bytes. If the checksum is wrong,
+/// reads the file again with `refetch`, as RocksDB does with a block.
 fn read_table(store: &Store, number: u64) -> Vec<u8> {
     let file = store.files().open(number).unwrap_or_else(|e| panic!("IMAGE-1: live file {number}: {e}"));
     let mut bytes = vec![0; file.size() as usize];

@@ -68,8 +68,8 @@ impl Store {
     ///
     /// Errors: `Invalid` for a text that names no snapshot and no moment, and for a moment outside the
     /// history (the message names the moments that can be restored); `Fenced`; `Unavailable`; `Interrupted`;
-    /// those of the local disk. After an error, at most `dir` is left. Requests: those that find and read a
-    /// state, a PUT, a LIST and a HEAD.
+    /// those of the local disk. After an error, at most `dir` is left, and the pin until the collector runs.
+    /// Requests: those that find and read a state, a PUT, a LIST and a HEAD.
     pub fn mount(&self, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
         let shared = &self.shared;
         shared.check_fence()?;
