@@ -180,7 +180,8 @@ Status Spill::add(const WriteSet &set) {
   }
   uint64_t from = 0;
   for (const uint64_t before : interval_ends) {
-    ATOLL_RETURN_IF_ERROR(write_interval(set, from, before, runs.get()));
+    // Each call reads the whole set, so intervals that earlier write sets have spilled are left out.
+    if (before > set.first_sequence()) ATOLL_RETURN_IF_ERROR(write_interval(set, from, before, runs.get()));
     from = before;
   }
   runs_ = std::move(runs);

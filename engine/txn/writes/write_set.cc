@@ -184,6 +184,7 @@ std::shared_ptr<WriteSet> WriteSet::successor() const {
         {0, savepoint.write_count, savepoint.sequence, Arena::Mark(), savepoint.forgotten});
   }
   next->write_count_ = write_count_;
+  next->first_sequence_ = next_sequence_;
   next->next_sequence_ = next_sequence_;
   return next;
 }

@@ -114,8 +114,12 @@ class WriteSet {
   // Returns an empty set that continues this one: it has the same savepoints and families, and continues the
   // counts.
   std::shared_ptr<WriteSet> successor() const;
+  // All writes of this set have this sequence number or a higher one. Lower ones are in the sets that this
+  // one continues.
+  uint64_t first_sequence() const { return first_sequence_; }
   // The sequence numbers at which savepoints divide the writes into intervals, ascending. The last number is
-  // greater than those of all writes.
+  // greater than those of all writes. Intervals that end at first_sequence() or before have no write of this
+  // set.
   std::vector<uint64_t> interval_ends() const;
 
   // Calls visit(family, key, newest write) for each key, family by family, in key order.
@@ -177,8 +181,9 @@ class WriteSet {
   std::vector<std::unique_ptr<FamilyWrites>> families_;
   std::vector<LogEntry> log_;  // the writes since the first savepoint
   std::vector<Savepoint> savepoints_;
-  size_t keys_[2] = {0, 0};     // number of keys with a visible write, in the main and the temp database
-  uint64_t write_count_ = 0;    // calls of write() that were not undone
+  size_t keys_[2] = {0, 0};   // number of keys with a visible write, in the main and the temp database
+  uint64_t write_count_ = 0;  // calls of write() that were not undone
+  uint64_t first_sequence_ = 1;
   uint64_t next_sequence_ = 1;  // the sequence number of the next write
   size_t open_cursors_ = 0;     // number of cursors that are open
 };

@@ -187,6 +187,27 @@ TEST(WriteSet, OneSmallRowTakesLittleMemory) {
   EXPECT_LE(set.memory_bytes(), 2048u);
 }
 
+// A large transaction is spilled set by set. Each interval of a set costs a walk over all its writes, so it
+// matters which intervals cannot have any.
+TEST(WriteSetTest, ASuccessorHasOnlyTheIntervalBehindTheLastSavepoint) {
+  FakeFamily family(lsm::Side::kMain);
+  WriteSet set;
+  set.write(&family, "a", {"1", false, 0});
+  set.set_savepoint();
+  set.write(&family, "b", {"2", false, 0});
+  const auto with_writes = [](const WriteSet &of) {
+    const std::vector<uint64_t> ends = of.interval_ends();
+    return std::count_if(ends.begin(), ends.end(), [&](uint64_t end) { return end > of.first_sequence(); });
+  };
+  EXPECT_EQ(with_writes(set), 2);
+  const std::shared_ptr<WriteSet> next = set.successor();
+  EXPECT_EQ(with_writes(*next), 1);
+  next->write(&family, "c", {"3", false, 0});
+  int found = 0;
+  next->each_between(next->first_sequence(), UINT64_MAX, [&](auto *, std::string_view, auto &) { found++; });
+  EXPECT_EQ(found, 1);
+}
+
 TEST(WriteSetTest, RepeatedOverwritesAndRolledBackWritesTakeNoMemory) {
   FakeFamily family(lsm::Side::kMain);
   WriteSet set;
