@@ -79,6 +79,8 @@ def command_of(target: str, parser: argparse.ArgumentParser, arguments: argparse
         "binlog": "BINLOG",
         "only": "ONLY",
         "memory_mib": "MEMORY_MIB",
+        "bytes": "BYTES",
+        "history_s": "HISTORY_S",
     }
     parts = [f"make {target}"] + (["QUICK=1"] if arguments.quick else [])
     for name, variable in names.items():
