@@ -1,7 +1,7 @@
-"""Goal:   an idle server makes at most 20 requests in 10 minutes to its bucket, and still shows that it is
-        alive.
-Method: two servers do some work and then nothing for 75 seconds. One uses an S3 server behind a counting
-        proxy, the other a directory and the engine's own counters.
+"""Goal:   an idle server makes at most 20 requests in 10 minutes to its bucket, with 100 snapshots as without,
+        and still shows that it is alive.
+Method: two servers do some work, one of them makes 100 snapshots, and then both do nothing for 75 seconds.
+        One uses an S3 server behind a counting proxy, the other a directory and the engine's own counters.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ DELETED_S = 150  # grace time, gathering, and further objects that the deletions
 REQUESTS_IN_10_MINUTES = 20
 # At most two hints and one check for a newer owner fall into 75 seconds.
 REQUESTS_MAX = 3
+SNAPSHOTS = 100
 KINDS = ("get", "put", "head", "list", "delete")
 
 
@@ -62,6 +63,8 @@ def test_an_idle_server_makes_hardly_any_requests(lab):
     servers = (on_s3, on_directory)
     for server in servers:
         work(server)
+        if server is on_s3:
+            server.run(*(f"SELECT ATOLL_SNAPSHOT('number {number}')" for number in range(SNAPSHOTS)))
         settle(server)
     deleted(lambda: len(store.client.list("db/tomb/")))
     deleted(lambda: sum(path.is_file() for path in (lab.home / "bucket" / "tomb").rglob("*")))
@@ -81,3 +84,7 @@ def test_an_idle_server_makes_hardly_any_requests(lab):
         assert requests.get("put", 0) >= 1, f"{who} does not show that it lives: {requests}"
     for server in servers:
         assert server.value("SELECT COUNT(*) FROM d.t") == 667
+    assert (
+        on_s3.value("SELECT COUNT(*) FROM information_schema.atoll_snapshots WHERE kind = 'snapshot'")
+        == SNAPSHOTS
+    )
