@@ -27,6 +27,17 @@ TEST(RowChangesTest, a_rollback_takes_back_what_the_transaction_added) {
   EXPECT_TRUE(changes.roll_back().empty());
 }
 
+// A statement that adds and removes the same number of rows has not changed the table's number of rows.
+TEST(RowChangesTest, a_table_whose_number_has_not_changed_is_not_returned) {
+  RowChanges changes;
+  changes.add(1, 5);
+  changes.note_savepoint(0);
+  changes.add(1, 3);
+  changes.add(2, 1);
+  changes.add(1, -3);
+  EXPECT_EQ(as_map(changes.roll_back_to(0)), (Rows{{2, 1}}));
+}
+
 TEST(RowChangesTest, a_statement_that_fails_takes_back_its_own_rows) {
   RowChanges changes;
   changes.note_savepoint(0);
