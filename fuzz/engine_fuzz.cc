@@ -124,8 +124,7 @@ void read_key(std::string_view input) {
   require(!has_parts || bytes <= key.view().size(), "the parts of a key lie within it");
   (void)codec.text_of(key.view());
   Record record(index.table);
-  std::string scratch;
-  const bool is_entry = codec.decode(key.view(), unpack.view(), record.data(), &scratch).ok();
+  const bool is_entry = codec.decode(key.view(), unpack.view(), record.data()).ok();
   require(has_parts || !is_entry, "an entry that can be read has all parts");
 }
 
