@@ -98,7 +98,7 @@ class Commits:
     def _time_bare_puts(self, running: Running, latency_ms: float) -> None:
         """Measures what the bucket itself takes. A `sync` commit of one client cannot be faster."""
         assert running.store is not None
-        endpoint = running.proxy.endpoint if running.proxy and latency_ms else running.store.endpoint
+        endpoint = running.s3_endpoint().removeprefix("http://")
         client = S3Client(endpoint, running.store.bucket, running.store.credentials)
         took = statistics.median(client.put_times_ms(BARE_PUT_BYTES, BARE_PUTS))
         name = f"a bare PUT of {BARE_PUT_BYTES} bytes at {latency_ms:g} ms"

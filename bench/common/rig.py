@@ -230,6 +230,10 @@ class Running:
             name: str(value) for name, value in merged.items() if not any(word in name for word in hidden)
         }
 
+    def s3_endpoint(self) -> str:
+        """Returns the URL at which the server reaches the S3 server: its own, or that of the proxy."""
+        return str({**self.server.options, **self.start_options}["atoll-s3-endpoint"])
+
     def set_latency(self, latency_s: float) -> None:
         """Delays every request to the bucket from now on. Restarts the server if its endpoint changes.
 
@@ -243,8 +247,7 @@ class Running:
             self.proxy.clear()
             self.proxy.add(Fault(delay_s=latency_s))
         endpoint = f"http://{self.proxy.endpoint if self.proxy and latency_s > 0 else self.store.endpoint}"
-        merged = {**self.server.options, **self.start_options}
-        if merged["atoll-s3-endpoint"] != endpoint:
+        if self.s3_endpoint() != endpoint:
             self.restart(atoll_s3_endpoint=endpoint)
 
     def set_durability(self, durability: str) -> None:

@@ -68,6 +68,18 @@ class ObjectVersion:
     id: str
 
 
+def _exchange(
+    connection: http.client.HTTPConnection, method: str, target: str, body: bytes, headers: dict[str, str]
+) -> tuple[dict[str, str], bytes]:
+    """Sends a request over the connection; returns headers and body of the answer. Errors: S3Error."""
+    connection.request(method, target, body=body, headers=headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    if answer.status >= 300:
+        raise _error_from(answer.status, content)
+    return dict(answer.getheaders()), content
+
+
 class S3Client:
     """Requests against one bucket of one endpoint ("host:port", plain HTTP)."""
 
@@ -129,12 +141,8 @@ class S3Client:
             path, body = f"/{self.bucket}/bare-put/{number}", b"x" * size
             headers = self._sign("PUT", path, "", body)
             begin = time.perf_counter()
-            connection.request("PUT", path, body, headers)
-            answer = connection.getresponse()
-            content = answer.read()
+            _exchange(connection, "PUT", path, body, headers)
             took.append((time.perf_counter() - begin) * 1000)
-            if answer.status >= 300:
-                raise _error_from(answer.status, content)
         connection.close()
         return took
 
@@ -206,14 +214,9 @@ class S3Client:
     ) -> tuple[dict[str, str], bytes]:
         connection = http.client.HTTPConnection(self.endpoint, timeout=30)
         try:
-            connection.request(method, target, body=body, headers=headers)
-            answer = connection.getresponse()
-            content = answer.read()
+            return _exchange(connection, method, target, body, headers)
         finally:
             connection.close()
-        if answer.status >= 300:
-            raise _error_from(answer.status, content)
-        return dict(answer.getheaders()), content
 
     def _sign(self, method: str, path: str, query: str, body: bytes, service: str = "s3") -> dict[str, str]:
         """Returns the headers that authenticate the request.
