@@ -9,8 +9,9 @@
 namespace atoll {
 
 // Returns the bytes of memory that this process may use: the machine's memory, or less when a control group
-// (a container, a systemd unit) limits the process. When the system does not tell the machine's memory, 1 GiB
-// stands for it. The first call reads the limit from the system; later calls return the same value.
+// (a container, a systemd unit) limits the process. If the size of the machine's memory cannot be read, the
+// function takes it for 1 GiB. The first call reads the limit from the system; later calls return the same
+// value.
 uint64_t memory_limit_bytes();
 
 // Returns the least memory limit, in bytes, of the control groups that the file `membership`

@@ -70,7 +70,9 @@ struct FormerPlace {
 struct TableDef {
   uint32_t id = 0;
   std::string database;  // the name of its directory (encoded, e.g. "db@002d1")
-  std::string name;      // as in its file name; a partition has #P#... in it, a temporary copy is #sql-...
+  // The name of the table's file without the ending. The name of a partition contains #P#, and that of the
+  // temporary table of an ALTER begins with #sql-.
+  std::string name;
   uint32_t family_id = 0;
   uint32_t prefix = 0;  // the first 4 bytes of all keys of the table; 0 in a family of its own
   bool own_family = false;

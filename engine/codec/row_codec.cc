@@ -159,17 +159,14 @@ void RowCodec::plan_packing() {
     const RowSlot &slot = current_.slots[i];
     const bool nullable = slot.packed_null_mask != 0;
     if (nullable) current_.nullable.push_back(i);
-    if (slot.action != SlotAction::kCopy) {
-      current_.variable.push_back(i);
-    } else if (nullable) {
-      continue;
-    } else if (auto &runs = current_.runs;
-               !runs.empty() && runs.back().position + runs.back().length == slot.position &&
-               runs.back().record_offset + runs.back().length == slot.record_offset) {
+    if (slot.action != SlotAction::kCopy) current_.variable.push_back(i);
+    if (nullable || slot.action != SlotAction::kCopy) continue;
+    if (auto &runs = current_.runs; !runs.empty() &&
+                                    runs.back().position + runs.back().length == slot.position &&
+                                    runs.back().record_offset + runs.back().length == slot.record_offset)
       runs.back().length += slot.length;
-    } else {
+    else
       runs.push_back({slot.position, slot.record_offset, slot.length});
-    }
   }
 }
 

@@ -37,7 +37,7 @@ struct ScanOptions {
   bool fill_cache = true;        // false: the scan leaves the block cache as it is
   uint64_t readahead_bytes = 0;  // 0: RocksDB decides how much it reads ahead
   // True: all entries in the range begin with `lower`, their unique start (see put()). Spilled files of a
-  // large transaction that have no such entry are then not read, if `lower` has at most 65,535 bytes.
+  // large transaction that have no such entry are then not read.
   bool unique_start = false;
 };
 

@@ -63,7 +63,11 @@ bool same_records(const TABLE *table, const TABLE *altered) {
 class Refusal {
  public:
   Refusal(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
-      : table_(table), altered_(altered), info_(info), flags_(info->handler_flags) {}
+      : table_(table),
+        altered_(altered),
+        info_(info),
+        flags_(info->handler_flags),
+        rekeys_(ah::changes_primary_key(primary_name(table), altered, info)) {}
 
   // Returns why the ALTER needs a copy; nullptr: it needs none. The text is the server's own message if the
   // server has one.
@@ -125,7 +129,7 @@ class Refusal {
   }
 
   const char *refuse_primary_key() const {
-    if (!ah::changes_primary_key(primary_name(table_), altered_, info_)) return nullptr;
+    if (!rekeys_) return nullptr;
     if ((flags_ & (kColumns | kVirtualColumns)) != 0 || !same_records(table_, altered_))
       return "the primary key changes together with columns";
     if (has_long_unique(table_) || has_long_unique(altered_))
@@ -134,8 +138,7 @@ class Refusal {
   }
 
   const char *refuse_ordinals(const catalog::TableDef &def) const {
-    if (info_->index_add_count == 0 && !ah::changes_primary_key(primary_name(table_), altered_, info_))
-      return nullptr;
+    if (info_->index_add_count == 0 && !rekeys_) return nullptr;
     // The ALTER needs at most this many new ordinals (IndexLayout::ordinal, a part of each key of an index):
     // one for each index, one for a hidden primary key, and one for the claims of a new primary key
     // (table/online/online_claims.h).
@@ -190,6 +193,7 @@ class Refusal {
   const TABLE *altered_;
   const Alter_inplace_info *info_;
   alter_table_operations flags_;
+  const bool rekeys_;  // the primary key changes
 };
 
 }  // namespace

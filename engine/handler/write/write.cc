@@ -148,8 +148,7 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
 void ha_atoll::show_copy_duplicate(at::BulkCopy *bulk) {
   session_->duplicate_index = static_cast<uint>(bulk->duplicate_index());
   restore_record(table, s->default_values);  // columns that stay unknown show no other row's values
-  std::string key;
-  bulk->show_duplicate(table->record[0], &key, &duplicate_row_);
+  bulk->show_duplicate(table->record[0], &duplicate_row_);
 }
 
 int ha_atoll::end_copy() {

@@ -39,15 +39,16 @@ RunFileCursor::~RunFileCursor() = default;
 std::string_view RunFileCursor::value() const { return iterator_->value().ToStringView(); }
 
 Status RunFileCursor::status() const {
-  if (damaged_) return Status(Code::kCorruption, "a key in a file of a large transaction is damaged");
+  // The iterator stands on an entry, but parse() did not understand its key.
+  if (iterator_->Valid() && !valid_)
+    return Status(Code::kCorruption, "a key in a file of a large transaction is damaged");
   return from_rocksdb(iterator_->status());
 }
 
 void RunFileCursor::parse() {
   rocksdb::ParsedEntryInfo entry;
-  damaged_ = iterator_->Valid() &&
-             !rocksdb::ParseEntry(iterator_->key(), rocksdb::BytewiseComparator(), &entry).ok();
-  valid_ = iterator_->Valid() && !damaged_;
+  valid_ =
+      iterator_->Valid() && rocksdb::ParseEntry(iterator_->key(), rocksdb::BytewiseComparator(), &entry).ok();
   if (!valid_) return;
   key_ = entry.user_key.ToStringView();
   removed_ = entry.type == rocksdb::kEntryDelete;

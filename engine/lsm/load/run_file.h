@@ -67,7 +67,6 @@ class RunFileCursor {
   std::string target_;    // the key of a search in RocksDB's form
   std::string_view key_;  // the current key without RocksDB's own part (sequence number and type)
   bool valid_ = false;
-  bool damaged_ = false;  // true: in the iterator's current key, RocksDB's own part is missing or wrong
   bool removed_ = false;
 };
 

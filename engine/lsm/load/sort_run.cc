@@ -50,10 +50,10 @@ class SpilledCursor final : public RunCursor {
       if (!*more) return Status::Ok();
     }
     *more = true;
-    if (block_.size() - position_ < kRowHeaderBytes) return damaged();
+    if (block_.size() - position_ < kRowHeaderBytes) return unreadable();
     const Lengths lengths = read_lengths(block_.data() + position_);
     const size_t row_bytes = kRowHeaderBytes + size_t{lengths.key} + lengths.value;
-    if (block_.size() - position_ < row_bytes) return damaged();
+    if (block_.size() - position_ < row_bytes) return unreadable();
     const char *row = block_.data() + position_ + kRowHeaderBytes;
     key_ = std::string_view(row, lengths.key);
     value_ = std::string_view(row + lengths.key, lengths.value);
@@ -62,7 +62,7 @@ class SpilledCursor final : public RunCursor {
   }
 
  private:
-  Status damaged() const {
+  Status unreadable() const {
     if (std::ferror(file_.get()) != 0) return read_error(path_);
     return Status(Code::kCorruption, "the sorted run " + path_ + " is damaged");
   }
@@ -72,14 +72,14 @@ class SpilledCursor final : public RunCursor {
     *more = false;
     const size_t header = std::fread(lengths, 1, sizeof(lengths), file_.get());
     if (header == 0 && std::feof(file_.get())) return Status::Ok();
-    if (header != sizeof(lengths)) return damaged();
+    if (header != sizeof(lengths)) return unreadable();
     packed_.resize(lengths[1]);
     block_.resize(lengths[0]);
     position_ = 0;
-    if (std::fread(packed_.data(), 1, packed_.size(), file_.get()) != packed_.size()) return damaged();
+    if (std::fread(packed_.data(), 1, packed_.size(), file_.get()) != packed_.size()) return unreadable();
     const int bytes = LZ4_decompress_safe(packed_.data(), block_.data(), static_cast<int>(packed_.size()),
                                           static_cast<int>(block_.size()));
-    if (bytes != static_cast<int>(block_.size())) return damaged();
+    if (bytes != static_cast<int>(block_.size())) return unreadable();
     *more = true;
     return Status::Ok();
   }

@@ -111,14 +111,13 @@ void BulkCopy::note_duplicate(size_t stream, std::string_view key, std::string_v
 }
 
 // Fills the record from which the message about a duplicate is made.
-void BulkCopy::show_duplicate(uint8_t *record, std::string *key, std::string *value) {
-  *key = duplicate_key_;
+void BulkCopy::show_duplicate(uint8_t *record, std::string *value) {
   *value = duplicate_value_;
   const bool in_pieces = duplicate_is_row_ && codec::is_large_row(*value);  // then only its key is shown
   if (duplicate_is_row_ && !in_pieces) {
     (void)layout_->row().unpack(*value, nullptr, record);
-  } else if (duplicate_index_ >= 0 && key->size() > codec::kKeyStartLength) {
-    const std::string_view parts = std::string_view(*key).substr(codec::kKeyStartLength);
+  } else if (duplicate_index_ >= 0 && duplicate_key_.size() > codec::kKeyStartLength) {
+    const std::string_view parts = std::string_view(duplicate_key_).substr(codec::kKeyStartLength);
     (void)layout_->index(static_cast<size_t>(duplicate_index_))
         .codec->decode(parts, in_pieces ? std::string_view() : *value, record);
   }

@@ -53,8 +53,8 @@ class BulkCopy {
   uint64_t rows() const { return rows_; }
   int duplicate_index() const { return duplicate_index_; }
   // Puts the values of the duplicate into `record`, for the message. BLOB columns of the record then point
-  // into *key and *value.
-  void show_duplicate(uint8_t *record, std::string *key, std::string *value);
+  // into *value.
+  void show_duplicate(uint8_t *record, std::string *value);
 
  private:
   struct Entry {

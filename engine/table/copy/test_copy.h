@@ -40,14 +40,14 @@ class CopyTest : public Test {
   }
   // Puts the row for the message about a duplicate into `record`, whose BLOBs then point into this object.
   void show_duplicate(codec::testing::Record *record) {
-    copy_->show_duplicate(record->data(), &duplicate_key_, &duplicate_value_);
+    copy_->show_duplicate(record->data(), &duplicate_value_);
   }
 
   std::shared_ptr<lsm::SortBudget> budget_;
   std::unique_ptr<BulkCopy> copy_;
 
  private:
-  std::string duplicate_key_, duplicate_value_;
+  std::string duplicate_value_;
 };
 
 }  // namespace atoll::table

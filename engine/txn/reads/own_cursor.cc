@@ -15,9 +15,7 @@ OwnCursor::OwnCursor(std::shared_ptr<WriteSet> set, WriteSet::FamilyWrites *writ
     const SpilledRun::Part *part = (*run)->part_of(family);
     if (part == nullptr || part->last_key < bounds.lower) continue;
     if (!bounds.upper.empty() && part->first_key >= bounds.upper) continue;
-    // The filter has no start that is longer than OwnWrite::unique_length can say.
-    const bool is_in_filter = bounds.unique_start && bounds.lower.size() <= UINT16_MAX;
-    if (is_in_filter && !part->filter->may_have(bounds.lower)) continue;
+    if (bounds.unique_start && !part->filter->may_have(bounds.lower)) continue;
     runs_.push_back(part->file->cursor());
   }
 }

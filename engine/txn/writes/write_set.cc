@@ -70,7 +70,7 @@ bool WriteSet::may_overwrite(const OwnWrite &newest) const {
 void WriteSet::set_value(OwnWrite *to, const NewWrite &write) {
   to->sequence = next_sequence_++;
   to->removed = write.removed;
-  to->unique_length = static_cast<uint16_t>(std::min<size_t>(write.unique_length, UINT16_MAX));
+  to->unique_length = static_cast<uint32_t>(write.unique_length);
   if (!write.removed && write.value.size() <= to->value_size && !write.value.empty()) {
     // Reuse the memory of the old value. value_size is above 0 here only if a version is overwritten.
     std::memmove(const_cast<char *>(to->value_bytes), write.value.data(), write.value.size());

@@ -64,11 +64,12 @@ struct OwnWrite {
   const char *value_bytes = nullptr;
   uint64_t sequence = 0;  // ascending in the order of writing
   uint32_t value_size = 0;
-  bool removed = false;        // true: this version is a removal of the key
-  uint16_t unique_length = 0;  // see Transaction::put(); 65,535 also stands for every greater length
+  bool removed : 1 = false;         // true: this version is a removal of the key
+  uint32_t unique_length : 31 = 0;  // see Transaction::put()
 
   std::string_view value() const { return {value_bytes, value_size}; }
 };
+static_assert(sizeof(OwnWrite) == 32, "a large transaction has one for each write");
 
 // The value that is to be written under a key, or the removal of the key.
 struct NewWrite {
