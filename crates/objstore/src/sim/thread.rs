@@ -14,10 +14,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
-/// Who is allowed to run now: the thread or its task. A [`Turn`] holds this.
+/// The state of a [`Turn`]: the side that runs now, or why the thread does not run any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Whose {
+    /// The task runs, and the thread waits.
     Task,
+    /// The thread runs, and the task waits.
     Thread,
     /// The thread has returned, so its task ends.
     Ended,
@@ -25,7 +27,8 @@ enum Whose {
     Over,
 }
 
-/// Says who may run now: the simulated thread, or its task and with it all other tasks.
+/// Passes control between a simulated thread and its task. While the thread runs, its task waits, and no other
+/// task of the simulation runs.
 pub(super) struct Turn {
     whose: Mutex<Whose>,
     changed: Condvar,

@@ -212,7 +212,7 @@ pub(crate) fn release_key(key: &str) -> String {
 /// The pins that a listing shows below `pin/`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// The pins that nobody has released.
+    /// The pins in the listing for which there is no release.
     pub(crate) pins: BTreeSet<String>,
     /// The pins that were released, each followed by the key of its release. If a pin is gone, its release
     /// stands alone. The owner deletes the objects in this order.

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! CLAIM-1: after step 2 no former owner can publish; after step 4 none can acknowledge a synchronous commit.
-//! CLAIM-2: `root/E/0` records where a closed epoch ends, so nobody reads an object that is created in that
-//!          epoch later.
+//! CLAIM-2: `root/E/0` records where a closed epoch ends. A server reads no object of that epoch behind its end,
+//!          so an object that arrives there later does no harm.
 //! CLAIM-3: an epoch whose only record is its claim has added nothing to its base, because no commit is
 //!          reported as covered by the bucket before the epoch's first root (`CommitPath`, ddl 1). So the
 //!          next claim takes over its base and WAL end unchanged.

@@ -7,8 +7,8 @@
 //!
 //! MERGE-1: a merged object is read only through a root that names it (the publisher is woken to publish
 //!          one), and the objects that went into it are deleted only after that root (gc/). So a merged
-//!          object that is late, written twice or never named does no harm, and nobody reads one of a fenced
-//!          owner.
+//!          object does no harm if it arrives late, if it is written twice, or if no root ever names it. A
+//!          fenced owner can publish no root, so no server reads the merged objects that it writes.
 //! MERGE-2: a merge leaves the chunks in their slots. The server that closes the epoch goes through the
 //!          chunks with higher numbers than the last merged one.
 
