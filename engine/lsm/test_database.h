@@ -54,6 +54,9 @@ class TestDatabase {
   Status put(Family *family, const std::string &key, const std::string &value) {
     return from_rocksdb(Raw::of(family)->Put(rocksdb::WriteOptions(), family->handle(), key, value));
   }
+  Status remove(Family *family, const std::string &key) {
+    return from_rocksdb(Raw::of(family)->Delete(rocksdb::WriteOptions(), family->handle(), key));
+  }
   // The value of `key`; "" when there is none.
   std::string get(Family *family, const std::string &key) {
     std::string value;

@@ -116,7 +116,7 @@ class RowDiffTest : public ::testing::Test {
   }
   void remove(lsm::TestDatabase *database, uint32_t id, Model *model) {
     lsm::Family *family = (*database)->find_family(table_.family_id);
-    ASSERT_TRUE(lsm::Raw::of(family)->Delete(rocksdb::WriteOptions(), family->handle(), key(id)).ok());
+    ASSERT_ATOLL_OK(database->remove(family, key(id)));
     model->erase(id);
   }
 

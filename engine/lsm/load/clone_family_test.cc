@@ -67,8 +67,7 @@ class Writer {
   void change(TestDatabase *database, Family *family, Rows *rows) {
     const std::string at = key();
     if (below(4) == 0) {
-      const rocksdb::WriteOptions options;
-      ASSERT_TRUE(Raw::of(family)->Delete(options, family->handle(), at).ok());
+      ASSERT_ATOLL_OK(database->remove(family, at));
       rows->erase(at);
     } else {
       const std::string value = std::to_string(random_());

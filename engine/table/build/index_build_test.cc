@@ -80,6 +80,33 @@ TEST_P(IndexBuildTest, leaves_nothing_when_it_is_unwanted) {
   for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);
 }
 
+// The row is in the middle of the table, so that both threads of the scan have made entries before.
+TEST_P(IndexBuildTest, a_row_that_cannot_be_read_ends_the_build) {
+  const std::string key = table_.key(*layout_, kPrimary, row_of(kRows / 2), 1);
+  ASSERT_ATOLL_OK(database_.put(layout_->family(), key, "\x01"));
+  EXPECT_EQ(build(layout_, {kSecondary, kUnique}).code(), Code::kCorruption);
+  EXPECT_EQ(duplicate_index_, IndexBuild::kNoIndex);
+  for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);
+}
+
+// The threads of the scan compute no virtual column, so there the error cannot occur.
+TEST_P(IndexBuildTest, a_virtual_column_that_cannot_be_computed_ends_the_build) {
+  view_->computes = Status(Code::kInvalid, "division by zero");
+  const Status status = build(layout_, {kSecondary, kUnique});
+  EXPECT_STREQ(status.message(), GetParam() ? "division by zero" : "");
+  EXPECT_EQ(view_->computed, GetParam() ? 1 : 0);
+  const size_t entries = GetParam() ? 0 : kRows;
+  for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), entries);
+}
+
+TEST_P(IndexBuildTest, the_build_of_an_empty_table_makes_empty_indexes) {
+  for (uint32_t id = 0; id < kRows; id++)
+    ASSERT_ATOLL_OK(database_.remove(layout_->family(), table_.key(*layout_, kPrimary, row_of(id), 1)));
+  ASSERT_ATOLL_OK(build(layout_, {kSecondary, kUnique}));
+  for (const size_t index : {kSecondary, kUnique}) EXPECT_EQ(stored(*layout_, index).size(), 0);
+  EXPECT_EQ(view_->computed, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(by, IndexBuildTest, ::testing::Values(false, true),
                          [](const auto &info) { return info.param ? "one_thread" : "threads_of_the_scan"; });
 

@@ -59,11 +59,7 @@ class TableCheckTest : public StoredTableTest<TestTable> {
   void put(const std::string &key, const std::string &value) {
     ASSERT_ATOLL_OK(database_.put(layout_->family(), key, value));
   }
-  void remove(const std::string &key) {
-    ASSERT_TRUE(lsm::Raw::of(layout_->family())
-                    ->Delete(rocksdb::WriteOptions(), layout_->family()->handle(), key)
-                    .ok());
-  }
+  void remove(const std::string &key) { ASSERT_ATOLL_OK(database_.remove(layout_->family(), key)); }
 
   Status check(bool with_files = false) {
     const std::unique_ptr<txn::Transaction> transaction = manager_->begin(nullptr);

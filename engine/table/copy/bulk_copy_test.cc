@@ -70,6 +70,13 @@ TEST_F(BulkCopyTest, a_larger_table_gets_a_family_of_its_own) {
   EXPECT_EQ(budget_->bytes_used, 0);
 }
 
+TEST_F(BulkCopyTest, a_copy_of_no_rows_leaves_the_table_where_it_is) {
+  ASSERT_ATOLL_OK(finish());
+  EXPECT_EQ(copy_->rows(), 0);
+  EXPECT_EQ(stored().size(), 0);
+  EXPECT_EQ(layout_->family(), database_->shared_family());
+}
+
 TEST_F(BulkCopyTest, a_copy_that_is_given_up_leaves_nothing) {
   ASSERT_ATOLL_OK(add_rows(kManyRows));
   copy_.reset();

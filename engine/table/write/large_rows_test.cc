@@ -94,7 +94,7 @@ TEST_F(LargeRowsTest, pieces_that_are_not_the_rows_are_corruption) {
   for (uint32_t id = 1; id <= 2; id++) ASSERT_ATOLL_OK(insert(id, text(kLargeRowBytes + 1, 'a')));
   commit();
   lsm::Family *family = layout_->family();
-  ASSERT_TRUE(lsm::Raw::of(family)->Delete(rocksdb::WriteOptions(), family->handle(), piece_key(1, 2)).ok());
+  ASSERT_ATOLL_OK(database_.remove(family, piece_key(1, 2)));
   ASSERT_ATOLL_OK(database_.put(family, piece_key(2, 2), text(kRowPieceBytes, 'z')));
   for (uint32_t id = 1; id <= 2; id++) {
     EXPECT_FALSE(read(id));
