@@ -22,11 +22,14 @@ fn a_file_removed_before_its_upload_makes_the_snapshot_stale_unless_held() {
     store.outage(false);
     let records = f.wait(&held);
     assert_eq!(f.object(&records[&2].key).unwrap(), bytes);
-    assert_eq!(f.files.published(held), [""; 0]);
+    // The object of the first file may be among the removed ones: an attempt to upload it may have read the file
+    // before it was removed, and succeed when the outage is over.
+    let has_second = |removed: Vec<String>| removed.contains(&records[&2].key.to_string());
+    assert!(!has_second(f.files.published(held)), "the held snapshot names its object");
     f.until("local copy deleted", || !f.path(2).exists());
     let next = f.files.snapshot();
     f.wait(&next);
-    assert_eq!(f.files.published(next), [records[&2].key.as_ref()], "its object goes with the next root");
+    assert!(has_second(f.files.published(next)), "its object goes with the next root");
 }
 
 /// A publish looks only at the files that have changed. The first publish of a process looks at all files.
