@@ -171,15 +171,15 @@ fn read_table(fields: &[&str], names: &TableNames) -> Option<ReadTable> {
 fn named<'a, 'b>(fields: &'a [&'b str], names: &TableNames) -> Option<(String, &'a [&'b str])> {
     let [family, prefix, database, table, rest @ ..] = fields else { return None };
     let place = (family.parse().ok()?, prefix.parse().ok()?);
-    let name = full_name(database, table);
-    // `@` is left in `name` when it uses a code for characters that only the server can decode. The owner has
-    // noted the decoded name in the bucket. But that is the table's present name, and the table possibly had
-    // another name at the time of the state that is read. So the noted name is used only when `name` cannot
-    // be decoded here.
-    let hinted = names.tables.iter().chain(&names.gone).find(|table| table.place() == place);
-    let name = match hinted {
-        Some(hinted) if name.contains('@') => format!("{}.{}", hinted.database, hinted.name),
-        _ => name,
+    // Only the server can decode some codes. The owner has noted the decoded name in the bucket. But that is the
+    // table's present name, and the table possibly had another name at the time of the state that is read. So
+    // the noted name is used only when this function cannot decode the name.
+    let noted = names.tables.iter().chain(&names.gone).find(|noted| noted.place() == place);
+    let name = match noted {
+        Some(noted) if [database, table].into_iter().any(|name| has_short_code(name)) => {
+            format!("{}.{}", noted.database, noted.name)
+        }
+        _ => full_name(database, table),
     };
     Some((name, rest))
 }
@@ -202,6 +202,12 @@ fn decoded(name: &str) -> String {
         text.push_str(if code.is_some() { part.get(4..).unwrap_or_default() } else { part });
     }
     text
+}
+
+/// True: `name` has a code that decoded() does not know.
+fn has_short_code(name: &str) -> bool {
+    let is_known = |part: &str| part.get(..4).is_some_and(|digits| u32::from_str_radix(digits, 16).is_ok());
+    !name.split('@').skip(1).all(is_known)
 }
 
 /// Makes a table for people from the changed rows.

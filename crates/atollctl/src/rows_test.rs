@@ -24,6 +24,15 @@ fn lines_become_tables_under_their_names_in_sql() {
     assert_eq!((rows[0].inserted, rows[0].changed, rows[0].deleted, rows[0].keys_read), (1, 2, 3, 9));
 }
 
+/// The bucket's note has the present name `shöp.orders` of family 7. At the time of the state that is read, the
+/// table was `shop.a@b`, whose file is named `a@0040b`.
+#[test]
+fn a_decoded_name_may_contain_the_sign_that_begins_a_code() {
+    let text = "7\t0\tshop\ta@0040b\t\t1\t2\t3\t9\tshop\ta@0040b\n.\n";
+    let rows = parse(text, |fields| changed_rows(fields, &names())).unwrap();
+    assert_eq!(rows[0].name, "shop.a@b");
+}
+
 #[test]
 fn output_that_ends_early_is_no_answer() {
     let parse = |text| parse(text, |fields| changed_rows(fields, &names()));
