@@ -56,13 +56,13 @@ void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status 
   bool is_new = false;
   {
     MutexLock lock(mutex_);
-    is_new = error_.code() != status.code();
     // RocksDB repeats a failed compaction by itself, without a recovery that ends in OnErrorRecoveryEnd(). So
     // nothing would ever clear the compaction's error, and it does not become the last error. A fence does,
     // because it lasts for ever.
-    if (reason != rocksdb::BackgroundErrorReason::kCompaction || status.code() == Code::kFenced) {
-      error_ = status;
-    }
+    const bool is_compaction = reason == rocksdb::BackgroundErrorReason::kCompaction;
+    is_new = status.code() != (is_compaction ? compaction_error_ : error_.code());
+    if (is_compaction) compaction_error_ = status.code();
+    if (!is_compaction || status.code() == Code::kFenced) error_ = status;
     task_.ask(kResumeInterval);
   }
   if (is_new && log_) log_(ATOLL_LOG_ERROR, std::string("Atoll: ") + status.message());
@@ -87,7 +87,15 @@ void ErrorWatch::OnFlushCompleted(rocksdb::DB * /*db*/, const rocksdb::FlushJobI
 
 void ErrorWatch::OnCompactionCompleted(rocksdb::DB * /*db*/,
                                        const rocksdb::CompactionJobInfo &compaction) noexcept {
+  guarded_or_nothing([&] { note_compaction(compaction); });
+}
+
+// RocksDB also reports compactions that failed, after it has called OnBackgroundError().
+void ErrorWatch::note_compaction(const rocksdb::CompactionJobInfo &compaction) {
   bytes_compacted_.fetch_add(compaction.stats.total_output_bytes, std::memory_order_relaxed);
+  if (!compaction.status.ok()) return;
+  MutexLock lock(mutex_);
+  compaction_error_ = Code::kOk;
 }
 
 // After a full disk, calls Resume() once a second until it succeeds. After other retryable errors, RocksDB

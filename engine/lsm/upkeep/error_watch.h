@@ -44,12 +44,15 @@ class ErrorWatch final : public rocksdb::EventListener {
 
  private:
   void note_error(rocksdb::BackgroundErrorReason reason, const Status &status);
+  void note_compaction(const rocksdb::CompactionJobInfo &compaction);
   void resume();
   void clear_error();
 
   const Log log_;
   mutable Mutex mutex_;
   Status error_ ATOLL_GUARDED_BY(mutex_);  // see last_error()
+  // The code of the last failed compaction that the log reported; kOk after a compaction that succeeded.
+  Code compaction_error_ ATOLL_GUARDED_BY(mutex_) = Code::kOk;
   rocksdb::DB *db_ ATOLL_GUARDED_BY(mutex_) = nullptr;
   std::atomic<uint64_t> errors_{0}, bytes_flushed_{0}, bytes_compacted_{0};
   RepeatedTask task_;  // declared last, because its thread uses the other members
