@@ -148,7 +148,7 @@ void Engine::close() {
   store_ = nullptr;
   log_close(closed,
             "closed without publishing everything; the rest is on local disk and is published after the next "
-            "start");
+            "start. A server on another machine would not have it");
 }
 
 StatementSettings Engine::statement_settings(void *user) const {

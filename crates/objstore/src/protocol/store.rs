@@ -74,7 +74,9 @@ impl Store {
     }
 
     /// Waits at most `timeout` until everything local is in the bucket, then writes the hint that the owner
-    /// has closed the database.
+    /// has closed the database. The hint tells other servers and `atollctl` that the bucket has everything, so
+    /// it is not written when something could not be published: they then treat this owner as one that may
+    /// live.
     ///
     /// Errors: `Unavailable` when something could not be published; `Fenced`. The store is closed in spite of
     /// an error.
@@ -88,7 +90,7 @@ impl Store {
         let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
         let tasks: Vec<_> = std::mem::take(&mut *self.tasks.lock());
         executor.block_on(async {
-            let _ = tokio::time::timeout(rest, self.end(tasks)).await;
+            let _ = tokio::time::timeout(rest, self.end(tasks, published.is_ok())).await;
         });
         executor.shutdown_timeout(Duration::from_secs(1));
         // From now on another process can take over the directory, even while a caller still has a reference
@@ -97,7 +99,7 @@ impl Store {
         published
     }
 
-    async fn end(&self, tasks: Vec<JoinHandle<()>>) {
+    async fn end(&self, tasks: Vec<JoinHandle<()>>, is_published: bool) {
         let shared = &self.shared;
         // The tasks get only 800 ms to finish their requests, because publish() has already waited for the
         // uploads.
@@ -109,7 +111,7 @@ impl Store {
             aborts.iter().for_each(tokio::task::AbortHandle::abort);
         }
         shared.files.stop().await;
-        if !shared.path.is_fenced() {
+        if is_published && !shared.path.is_fenced() {
             // If this hint cannot be written, the next owner only has to wait until it believes that this one
             // is dead (alive.rs).
             let _ = alive::show(&shared.bucket, &hint(shared, u64::MAX, true)).await;

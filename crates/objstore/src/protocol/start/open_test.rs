@@ -304,6 +304,27 @@ fn the_lag_is_enforced_while_the_bucket_is_away_and_heals() {
     assert_eq!(db.last_seq, 3, "nothing is lost locally");
 }
 
+/// The bucket answers, but the owner had no time to send the last commit, which is on its local disk only.
+#[test]
+fn an_owner_that_closes_without_publishing_everything_does_not_say_good_bye() {
+    let bucket = Bucket::in_memory();
+    let (first, second) = (scratch(), scratch());
+    let mut model = Model::default();
+    let mut db = open_idle(&bucket, first.path(), false);
+    db.store.set_durability(Durability::Local, Duration::from_secs(1), 1);
+    db.commit(&mut model, 0b11, 1, 1);
+    let closed = db.store.close(Duration::ZERO);
+    assert!(matches!(closed, Err(StoreError::Unavailable(_))), "{closed:?}");
+    drop(db);
+    let outcome = open_store(&polite(second.path(), "guest:1"), &bucket, quick());
+    let Err(StoreError::Unavailable(message)) = outcome else { panic!("{:?}", outcome.err()) };
+    assert!(message.contains("owner:1"), "{message}");
+    let db = open_db(&bucket, first.path());
+    db.check(&model, "the owner's next start publishes it");
+    db.store.close(WAIT).unwrap();
+    open_store(&polite(second.path(), "guest:1"), &bucket, quick()).expect("nothing is missing now").kill();
+}
+
 #[test]
 fn ddl_is_covered_by_a_root_before_it_is_acknowledged() {
     let bucket = Bucket::in_memory();
