@@ -20,6 +20,9 @@ const IS_RECOVERED: u8 = 4;
 const TIME_BYTES: usize = 7;
 /// A record begins with the sequence number of its first change (8 bytes) and the number of changes (4).
 const RECORD_HEADER_BYTES: usize = 12;
+/// A huge transaction has a marker, whose key begins with these bytes, in RocksDB's default family. The small
+/// transaction that goes with the huge one removes this marker.
+const HUGE: &[u8] = b"spilled/";
 
 /// A global transaction id, as MariaDB writes it: domain-server-sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -143,18 +146,20 @@ pub(crate) fn read_record(log: u64, record: &[u8], commits: &mut Vec<Commit>) ->
                     commit.end = end;
                 }
             }
-            Item::Change => changes += 1,
-            Item::CommitMarker(_) | Item::Ending(_) | Item::Other => {}
+            Item::Change | Item::Deletion(_) => changes += 1,
+            Item::CommitMarker(_) | Item::Section | Item::Ending(_) | Item::Other => {}
         }
         is_open = matches!(item, Item::Mark(_));
     }
     Ok(())
 }
 
-/// What a record says about a prepared transaction, with the transaction's XID.
+/// What a record says about a prepared transaction, mostly with the transaction's XID.
 #[derive(Clone, Copy)]
 pub(crate) enum Ending<'a> {
     Prepared(&'a [u8]),
+    /// The transaction was prepared, and it goes with a huge transaction, whose marker it removes.
+    PreparedHuge,
     /// The transaction was committed or rolled back.
     Over(&'a [u8]),
 }
@@ -166,11 +171,18 @@ pub(crate) enum Ending<'a> {
 pub(crate) fn endings(log: u64, record: &[u8]) -> Result<(u64, u64, Vec<Ending<'_>>)> {
     let (mut input, mut changes, mut found) = (Input { bytes: record }, 0, Vec::new());
     let sequence = sequence_of(record);
+    let mut removes_marker = false; // in the prepared section that the record is in
     input.take(RECORD_HEADER_BYTES).ok_or_else(|| not_understood(log, record))?;
     while !input.bytes.is_empty() {
         match input.item().ok_or_else(|| not_understood(log, record))? {
             Item::Change => changes += 1,
+            Item::Deletion(key) => {
+                changes += 1;
+                removes_marker |= key.starts_with(HUGE);
+            }
+            Item::Section => removes_marker = false,
             Item::CommitMarker(xid) => found.push(Ending::Over(xid)),
+            Item::Ending(Ending::Prepared(_)) if removes_marker => found.push(Ending::PreparedHuge),
             Item::Ending(ending) => found.push(ending),
             Item::Mark(_) | Item::Other => {}
         }
@@ -228,9 +240,13 @@ fn read_mark(bytes: &[u8], place: &Place) -> Option<Commit> {
 #[derive(Clone, Copy)]
 enum Item<'a> {
     Change,
+    /// A change that deletes this key of RocksDB's default family.
+    Deletion(&'a [u8]),
     Mark(&'a [u8]),
     /// The marker of a commit, with its XID.
     CommitMarker(&'a [u8]),
+    /// The beginning of a prepared section.
+    Section,
     /// The end of a prepared section, which makes the transaction prepared, or the rollback of such a
     /// transaction.
     Ending(Ending<'a>),
@@ -283,14 +299,16 @@ impl<'a> Input<'a> {
         let [kind] = *self.take(1)?.first_chunk()?;
         match kind {
             // A deletion: its key.
-            0x0 | 0x7 => self.change(false, 1),
+            0x0 => self.string().map(Item::Deletion),
+            0x7 => self.change(false, 1),
             0x4 | 0x8 => self.change(true, 1),
             // A key and a value, or the two ends of a range that is deleted.
             0x1 | 0x2 | 0xf | 0x11 | 0x16 => self.change(false, 2),
             0x5 | 0x6 | 0xe | 0x10 | 0x17 => self.change(true, 2),
             0x3 => self.string().map(Item::Mark),
-            // The beginning of a prepared section, and a no-op.
-            0x9 | 0xd => Some(Item::Other),
+            0x9 => Some(Item::Section),
+            // A no-op.
+            0xd => Some(Item::Other),
             // The end of a prepared section, and its rollback, each with the XID.
             0xa => self.string().map(|xid| Item::Ending(Ending::Prepared(xid))),
             0xc => self.string().map(|xid| Item::Ending(Ending::Over(xid))),

@@ -18,9 +18,6 @@ const FRAGMENT_HEADER_BYTES: u64 = 7;
 /// Source: MariaDB 10.11, sql/handler.h; the writer is engine/handler/session/transactions.cc.
 const PARTS_AT: usize = 10;
 const SERVERS_OWN: &[u8] = b"MySQLXid";
-/// A huge transaction has a marker, whose key begins with these bytes. The small transaction that goes with
-/// the huge one removes this marker, so the record of the small one contains these bytes.
-const HUGE: &[u8] = b"spilled/";
 /// A rollback in the log: its type, then the XID.
 const ROLLBACK: u8 = 0xc;
 
@@ -67,10 +64,10 @@ impl Undecided {
             self.changes += changes;
             for ending in found {
                 match ending {
-                    Ending::Prepared(xid) if is_servers_own(xid) && !is_of_huge(&record) => {
+                    Ending::Prepared(xid) if is_servers_own(xid) => {
                         self.xids.insert(xid.to_vec());
                     }
-                    Ending::Prepared(_) => {}
+                    Ending::Prepared(_) | Ending::PreparedHuge => {}
                     Ending::Over(xid) => {
                         self.xids.remove(xid);
                     }
@@ -104,15 +101,12 @@ fn is_servers_own(xid: &[u8]) -> bool {
     xid.len() < 128 && xid.get(PARTS_AT - 1) == Some(&0) && parts.starts_with(SERVERS_OWN)
 }
 
-fn is_of_huge(record: &[u8]) -> bool {
-    record.windows(HUGE.len()).any(|bytes| bytes == HUGE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PUT: &[u8] = b"\x05\x02\x03key\x05value";
+    const REMOVED_MARKER: &[u8] = b"\x00\x09spilled/7";
 
     fn xid(text: &[u8]) -> Vec<u8> {
         [&[1, 0, 0, 0, 0, 0, 0, 0, text.len() as u8, 0], text].concat()
@@ -143,7 +137,7 @@ mod tests {
             [prepared(&open, PUT), prepared(&done, PUT)].concat(),
             prepared(&undone, PUT),
             prepared(&users, PUT),
-            prepared(&huge, b"\x00\x09spilled/7"),
+            prepared(&huge, REMOVED_MARKER),
             [item(0xb, &done), item(0xc, &undone)].concat(),
         ]);
         let end = log.len() as u64;
@@ -163,5 +157,19 @@ mod tests {
         let mut none = Undecided::default();
         none.read(7, &log_of(&[prepared(&users, PUT), PUT.to_vec()])).unwrap();
         assert_eq!(none.rollback(), None);
+    }
+
+    /// A row may contain the bytes of a marker's key, and a record may have a huge transaction beside others.
+    #[test]
+    fn only_the_transaction_that_removes_a_marker_goes_with_a_huge_one() {
+        let (huge, others) = (xid(b"MySQLXid1"), [xid(b"MySQLXid2"), xid(b"MySQLXid3")]);
+        let record = [
+            prepared(&others[0], b"\x05\x02\x03key\x09spilled/7"),
+            prepared(&huge, REMOVED_MARKER),
+            prepared(&others[1], b"\x04\x02\x09spilled/7"),
+        ];
+        let mut undecided = Undecided::default();
+        undecided.read(7, &log_of(&[record.concat()])).unwrap();
+        assert_eq!(undecided.xids, BTreeSet::from(others));
     }
 }
