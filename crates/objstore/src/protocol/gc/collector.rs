@@ -294,10 +294,13 @@ impl Collector {
         Ok(false)
     }
 
-    /// Returns the pins of mounts that this process does not have, so they have ended (rule MOUNT-1).
+    /// Returns the pins of mounts that have ended: those of this epoch or an earlier one that this process
+    /// does not have (rule MOUNT-1).
     fn ended_mounts(&self, listed: &Listed) -> Vec<String> {
         let mounts = self.shared.mounts.lock();
-        let is_ended = |key: &&String| pin::is_mount_key(key) && !mounts.contains(*key);
+        let is_ended = |key: &&String| {
+            pin::mount_epoch_of(key).is_some_and(|epoch| epoch <= self.shared.epoch) && !mounts.contains(*key)
+        };
         listed.pins.iter().filter(is_ended).cloned().collect()
     }
 

@@ -180,14 +180,15 @@ pub(crate) fn is_copy_key(key: &str) -> bool {
     key.starts_with(COPY)
 }
 
-/// Returns the key of a new pin of a mount (mount.rs). `nonce` is random.
-pub(crate) fn mount_key(nonce: &Nonce) -> String {
-    format!("{MOUNT}{:032x}", u128::from_be_bytes(*nonce))
+/// Returns the key of a new pin of a mount (mount.rs) in the process that owns `epoch`. `nonce` is random.
+pub(crate) fn mount_key(epoch: u64, nonce: &Nonce) -> String {
+    format!("{MOUNT}{epoch:020}-{:032x}", u128::from_be_bytes(*nonce))
 }
 
-/// Whether `key` is that of a pin of a mount.
-pub(crate) fn is_mount_key(key: &str) -> bool {
-    key.starts_with(MOUNT)
+/// Returns the epoch of the process that made the pin `key` for a mount. None: `key` is not that of a pin of
+/// a mount.
+pub(crate) fn mount_epoch_of(key: &str) -> Option<u64> {
+    key.strip_prefix(MOUNT)?.split_once('-')?.0.parse().ok()
 }
 
 /// Returns the key of the history's pin of `root`. The history pins a root at most once, so the key is used

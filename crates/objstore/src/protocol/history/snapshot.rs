@@ -426,7 +426,7 @@ pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStat
     let kind = match pin.kind {
         PinKind::Snapshot => SNAPSHOT,
         PinKind::Clone if pin::is_copy_key(&key) => "copy",
-        PinKind::Clone if pin::is_mount_key(&key) => "mount",
+        PinKind::Clone if pin::mount_epoch_of(&key).is_some() => "mount",
         PinKind::Clone => "clone",
         PinKind::History => HISTORY,
     };

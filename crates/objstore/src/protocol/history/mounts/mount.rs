@@ -2,15 +2,16 @@
 //! the database, or in another program (visitor.rs).
 //!
 //! ```text
-//! note the key pin/mount-<random>, create the pin {R}, check that it counts   R's objects stay from now on
+//! note the key pin/mount-<E>-<random>, create the pin {R}, check that it counts   R's objects stay from now on
 //! write MANIFEST, CURRENT and the log of R into a directory                   RocksDB opens it read-only
 //! read table files where they are                                             sharing the part cache
 //! forget the key of the pin                                                   the collector deletes the pin
 //! ```
 //!
 //! MOUNT-1: the owner notes the key of a mount's pin in memory before it creates the pin. So its collector
-//!     can delete every pin of a mount whose key was not noted: it belongs to a mount that has ended, or to a
-//!     former process.
+//!     can delete every pin of a mount in its own epoch or an earlier one whose key was not noted: it belongs
+//!     to a mount that has ended, or to a former process. It leaves the pins of later epochs alone: they are
+//!     of an owner that has fenced this process, which possibly has not noticed that yet.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord, Files};
@@ -73,7 +74,7 @@ impl Store {
     pub fn mount(&self, when: &str, schema: &str, dir: &Path) -> Result<Mount> {
         let shared = &self.shared;
         shared.check_fence()?;
-        let pin = pin::mount_key(&random_nonce()?);
+        let pin = pin::mount_key(shared.epoch, &random_nonce()?);
         shared.mounts.lock().insert(pin.clone());
         let hold = Hold::Owner { shared: shared.clone(), pin: pin.clone() };
         let work = async {

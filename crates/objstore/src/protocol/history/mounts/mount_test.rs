@@ -96,10 +96,30 @@ fn the_pin_of_a_process_that_has_ended_goes() {
     let mut f = Fixture::new();
     let moment = block(f.inspector().moment()).unwrap();
     let left = moment.pin(PinKind::Clone, "shop_then", "a former process");
-    assert!(block(f.inspector().put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
+    assert!(block(f.inspector().put_pin(&pin::mount_key(1, &[7; 16]), &left)).unwrap());
     f.work(5);
     f.until_clean();
     assert_eq!((f.keys(names::FILE_DIR).len(), f.keys(names::PIN_DIR).len()), (2, 0));
+    crash(f.db);
+}
+
+/// The owner of a later epoch has fenced this process, which has not noticed it yet.
+#[test]
+fn the_pin_of_a_later_owner_stays() {
+    let mut f = Fixture::new();
+    let moment = block(f.inspector().moment()).unwrap();
+    let pin = moment.pin(PinKind::Clone, "shop_then", "owner:2");
+    let (ended, later) = (pin::mount_key(1, &[7; 16]), pin::mount_key(2, &[7; 16]));
+    for key in [&ended, &later] {
+        assert!(block(f.inspector().put_pin(key, &pin)).unwrap());
+    }
+    f.work(5);
+    let start = Instant::now();
+    while f.keys(names::PIN_DIR).contains(&ended) {
+        assert!(start.elapsed() < WAIT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(f.keys(names::PIN_DIR), [later]);
     crash(f.db);
 }
 
@@ -112,7 +132,7 @@ fn what_only_the_mount_of_an_ended_process_held_goes_without_another_publish() {
     f.work(3);
     crash(f.db);
     let inspector = Inspector::new(f.bucket.clone());
-    assert!(block(inspector.put_pin(&pin::mount_key(&[7; 16]), &left)).unwrap());
+    assert!(block(inspector.put_pin(&pin::mount_key(1, &[7; 16]), &left)).unwrap());
     block(inspector.drop_snapshot("held until then")).unwrap();
 
     // The regular searches of this owner are an hour apart. So the objects go only if the owner searches
