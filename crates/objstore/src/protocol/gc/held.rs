@@ -1,6 +1,7 @@
 //! Finds the objects that pins keep from the collector: exactly those that restores of the pinned roots read.
 
 use super::held_history::{HeldHistory, roots_among};
+use super::keep::Needs;
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image;
 use crate::protocol::format::names;
@@ -69,6 +70,15 @@ impl Held {
     /// Whether a pin needs the object `key`.
     pub(crate) fn needs(&self, key: &str) -> bool {
         self.is_pinned(key) || self.history.needs(key)
+    }
+
+    /// Returns the bytes of the log chunks that only the history needs. `needs`: what the newest root needs.
+    pub(crate) fn chunk_bytes_of_history_alone(&self, needs: &Needs) -> u64 {
+        let chunks = needs.unneeded_chunks();
+        let places = self.keys.iter().filter_map(|key| names::parse_slot(names::WAL_DIR, key));
+        let pinned = places.filter(|place| chunks.contains(place));
+        let pinned_bytes: u64 = pinned.map(|place| self.history.bytes_of_chunk(place)).sum();
+        self.history.chunk_bytes(&chunks) - pinned_bytes
     }
 
     /// Whether a pin outside of the history needs the object `key`.

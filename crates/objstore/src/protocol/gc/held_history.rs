@@ -13,6 +13,7 @@ use crate::protocol::history::pin;
 use crate::requests::bucket::Bucket;
 use crate::requests::origin;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The pins of the history that were seen so far, and what they need.
@@ -23,6 +24,9 @@ pub(crate) struct HeldHistory {
     /// The log chunks that the pins need and that are objects of their own: the size of each, by epoch and
     /// number.
     chunks: BTreeMap<(u64, u64), u64>,
+    /// The sum of these sizes. A history can have millions of chunks, and the collector often asks how large
+    /// it is.
+    chunk_bytes: u64,
 }
 
 /// One pin of the history.
@@ -94,7 +98,8 @@ impl HeldHistory {
         let after = from.map(|chunk| names::wal_chunk(epoch, chunk));
         for object in bucket.list(&names::wal_dir(epoch), after.as_deref()).await? {
             if let Some(place) = names::parse_slot(names::WAL_DIR, &object.key) {
-                self.chunks.insert(place, object.size);
+                self.chunk_bytes += object.size;
+                self.chunk_bytes -= self.chunks.insert(place, object.size).unwrap_or(0);
             }
         }
         Ok(())
@@ -131,6 +136,7 @@ impl HeldHistory {
             self.chunks.range((root.epoch, 0)..(root.epoch, first)).map(|(place, _)| *place).collect();
         for place in gone {
             let bytes = self.chunks.remove(&place).unwrap_or(0);
+            self.chunk_bytes -= bytes;
             freed.push((names::wal_chunk(place.0, place.1), bytes));
         }
         freed
@@ -144,13 +150,23 @@ impl HeldHistory {
         }
     }
 
-    /// Returns the objects that the pins need, with their sizes. Log chunks that were uploaded after the last
-    /// listing are missing.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = (String, u64)> {
-        let objects = self.objects.iter().map(|(key, object)| (key.as_ref().to_owned(), object.bytes));
-        let chunks =
-            self.chunks.iter().map(|((epoch, chunk), bytes)| (names::wal_chunk(*epoch, *chunk), *bytes));
-        objects.chain(chunks)
+    /// Returns the objects that the pins need, with their sizes. Log chunks that are objects of their own are
+    /// not among them.
+    pub(crate) fn objects(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.objects.iter().map(|(key, object)| (key.as_ref(), object.bytes))
+    }
+
+    /// Returns the bytes of the log chunks that the pins need and that lie within `places`: from an epoch and
+    /// number to another. Chunks that were uploaded after the last listing are missing. Its time grows with
+    /// the number of chunks outside `places`.
+    pub(crate) fn chunk_bytes(&self, places: &Range<(u64, u64)>) -> u64 {
+        let outside = self.chunks.range(..places.start).chain(self.chunks.range(places.end..));
+        self.chunk_bytes - outside.map(|(_, bytes)| bytes).sum::<u64>()
+    }
+
+    /// Returns the size of the log chunk `place`; 0 if the pins do not need it.
+    pub(crate) fn bytes_of_chunk(&self, place: (u64, u64)) -> u64 {
+        self.chunks.get(&place).copied().unwrap_or(0)
     }
 
     /// Returns the keys and sizes of the table files that the pins need.
@@ -170,4 +186,43 @@ impl HeldHistory {
 /// Returns the roots of those pins among `keys` that belong to the history.
 pub(crate) fn roots_among<'a>(keys: impl Iterator<Item = &'a String>) -> BTreeSet<RootId> {
     keys.filter_map(|key| pin::history_root_of(key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: RootId = RootId { epoch: 1, slot: 5 };
+    const NEW: RootId = RootId { epoch: 2, slot: 3 };
+
+    /// A history of two pins: of epoch 1 it keeps the chunks 3 and 4, of epoch 2 the chunks 0 to 9. Chunk n has
+    /// 10 + n bytes.
+    fn history() -> HeldHistory {
+        let pin = |wal_first| HistoryPin { published_ms: 1, wal_first: Some(wal_first) };
+        let places = (3..5).map(|chunk| (1, chunk)).chain((0..10).map(|chunk| (2, chunk)));
+        let chunks: BTreeMap<_, _> = places.map(|place| (place, 10 + place.1)).collect();
+        let chunk_bytes = chunks.values().sum();
+        let pins = BTreeMap::from([(OLD, pin(3)), (NEW, pin(0))]);
+        HeldHistory { pins, chunks, chunk_bytes, ..HeldHistory::default() }
+    }
+
+    #[test]
+    fn the_bytes_of_chunks_are_those_within_the_places() {
+        let history = history();
+        for (start, end) in
+            [((0, 0), (2, 10)), ((0, 0), (2, 4)), ((2, 0), (2, 4)), ((2, 0), (2, 0)), ((1, 4), (9, 0))]
+        {
+            let counted: u64 = history.chunks.range(start..end).map(|(_, bytes)| bytes).sum();
+            assert_eq!(history.chunk_bytes(&(start..end)), counted, "{start:?} to {end:?}");
+        }
+        assert_eq!((history.bytes_of_chunk((2, 7)), history.bytes_of_chunk((2, 10))), (17, 0));
+    }
+
+    #[test]
+    fn a_pin_that_goes_takes_its_chunks_with_it() {
+        let mut history = history();
+        let freed = history.forget(OLD);
+        assert_eq!(freed, [(names::wal_chunk(1, 3), 13), (names::wal_chunk(1, 4), 14)]);
+        assert_eq!(history.chunk_bytes(&((0, 0)..(2, 10))), (10..20).sum::<u64>());
+    }
 }

@@ -9,9 +9,13 @@ use crate::protocol::format::records::{Root, RootId};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// How many pins are spread over the retention. With a retention of an hour there is a pin every 28 s. So at
-/// most 28 s more than asked for are kept, and a restore replays at most 28 s of the log.
+/// How many pins are spread over the retention, and how many over `bytes_max`. With a retention of an hour
+/// there is a pin every 28 s. So at most 28 s more than asked for are kept, and a restore replays at most 28 s
+/// of the log. With a `bytes_max` of 128 GiB there is a pin for each uploaded GiB, so that the collector can
+/// drop the oldest GiB when the history becomes too large.
 const PINS_PER_RETENTION: u32 = 128;
+/// Fewer uploaded bytes than these are no reason for a pin, however small `bytes_max` is.
+const PIN_BYTES_MIN: u64 = 1 << 20;
 
 /// The history that the server's settings ask for. A retention of zero: no history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +65,8 @@ struct Offer {
     id: RootId,
     published_ms: u64,
     ddl_seq: u64,
+    /// The bytes that this process had uploaded by then.
+    uploaded_bytes: u64,
 }
 
 impl HistoryQueue {
@@ -96,14 +102,20 @@ impl HistoryQueue {
         }
     }
 
-    /// Notes that `root` is in the bucket. Returns true if the root was queued for a pin. `interval_min`: the
-    /// shortest time between two pins that only serve to shorten restores.
-    pub(crate) fn offer(&self, root: &Root, interval_min: Duration) -> bool {
+    /// Notes that `root` is in the bucket. Returns true if the root was queued for a pin. `uploaded_bytes`: the
+    /// bytes that this process has uploaded so far. `interval_min`: the shortest time between two pins that
+    /// only serve to shorten restores or to drop old parts of the history.
+    pub(crate) fn offer(&self, root: &Root, uploaded_bytes: u64, interval_min: Duration) -> bool {
         let mut state = self.state.lock();
-        state.newest = Some(Offer { id: root.id, published_ms: root.published_ms, ddl_seq: root.ddl_seq });
-        let interval = (state.limits.retention / PINS_PER_RETENTION).max(interval_min).as_millis() as u64;
+        let (id, published_ms, ddl_seq) = (root.id, root.published_ms, root.ddl_seq);
+        state.newest = Some(Offer { id, published_ms, ddl_seq, uploaded_bytes });
+        let HistoryLimits { retention, bytes_max } = state.limits;
+        let bytes_between = (bytes_max / u64::from(PINS_PER_RETENTION)).max(PIN_BYTES_MIN);
         let is_due = state.last.is_none_or(|last| {
-            root.ddl_seq > last.ddl_seq || root.published_ms.abs_diff(last.published_ms) >= interval
+            let age = Duration::from_millis(published_ms.abs_diff(last.published_ms));
+            let bytes = uploaded_bytes - last.uploaded_bytes;
+            let is_much = age >= retention / PINS_PER_RETENTION || bytes >= bytes_between;
+            ddl_seq > last.ddl_seq || (age >= interval_min && is_much)
         });
         state.limits.is_on() && is_due && state.pin_newest()
     }
@@ -143,5 +155,33 @@ impl State {
         self.last = Some(newest);
         self.waiting.push(newest.id);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::format::records_test::root_of_format_1;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const MIB: u64 = 1 << 20;
+
+    /// Offers a root that is published `seconds` after the first one, when `uploaded_bytes` were uploaded.
+    fn offer(queue: &HistoryQueue, seconds: u64, uploaded_bytes: u64) -> bool {
+        let id = RootId { epoch: 1, slot: 1 + seconds };
+        let root = Root { id, published_ms: 1_000_000 + seconds * 1000, ddl_seq: 1, ..root_of_format_1() };
+        queue.offer(&root, uploaded_bytes, Duration::from_secs(10))
+    }
+
+    #[test]
+    fn a_root_is_pinned_when_time_or_bytes_have_passed() {
+        let queue = HistoryQueue::default();
+        queue.set_limits(HistoryLimits { retention: HOUR, bytes_max: 128 * MIB });
+        assert!(offer(&queue, 0, 0), "the first root");
+        assert!(!offer(&queue, 27, MIB - 1), "neither a 128th of the retention nor of the bytes");
+        assert!(offer(&queue, 28 + 1, MIB - 1), "a 128th of the retention");
+        assert!(!offer(&queue, 29 + 9, 100 * MIB), "pins are at least ten seconds apart");
+        assert!(offer(&queue, 29 + 10, 2 * MIB), "a 128th of the bytes");
+        assert!(!offer(&queue, 39 + 10, 2 * MIB), "an idle server");
     }
 }

@@ -10,6 +10,7 @@ use crate::protocol::format::records::{FENCE_BYTES, Root};
 use crate::protocol::wal::wal_record::WalRun;
 use std::cmp::Ordering;
 use std::collections::HashSet;
+use std::ops::Range;
 
 /// Prefixes whose objects always count as needed in this file: hints, tombs, pins, names of snapshots,
 /// horizons. Other code deletes these objects when their time has come.
@@ -77,6 +78,13 @@ impl Needs {
     pub(crate) fn add_parts(&mut self, parts: impl IntoIterator<Item = u64>, end: u64) {
         self.parts.extend(parts);
         self.parts_end = self.parts_end.max(end);
+    }
+
+    /// Returns the places of the log chunks that are not needed: epoch and number of each. use_of() says the
+    /// same of their keys.
+    pub(crate) fn unneeded_chunks(&self) -> Range<(u64, u64)> {
+        let oldest = if self.is_former_superfluous { 0 } else { self.epoch };
+        (oldest, 0)..(self.epoch, self.wal_loose_first)
     }
 
     /// Returns whether the object `key` of `size` bytes is needed. `needs_file` decides about table files.

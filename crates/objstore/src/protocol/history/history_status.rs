@@ -42,10 +42,11 @@ impl Inspector {
             newest.iter().flat_map(|image| image.files.values()).map(|file| file.key.as_ref()).collect();
         let needs = needs_of(newest);
         let is_live = |key: &str| live.contains(key);
-        let is_alone = |(key, bytes): &(String, u64)| {
+        let is_alone = |(key, bytes): &(&str, u64)| {
             needs.use_of(key, Some(*bytes), is_live) == Use::Unneeded && !held.is_pinned(key)
         };
-        let alone_bytes = held.history.objects().filter(is_alone).map(|(_, bytes)| bytes).sum();
+        let alone = held.history.objects().filter(is_alone).map(|(_, bytes)| bytes);
+        let alone_bytes = alone.sum::<u64>() + held.chunk_bytes_of_history_alone(&needs);
         let is_shared = |key: &&Arc<str>| is_live(key) || held.is_pinned(key);
         let shared = held.history.files().filter(|(key, _)| is_shared(key));
         let shared_bytes = shared.map(|(_, bytes)| bytes).sum();

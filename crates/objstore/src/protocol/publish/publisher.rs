@@ -43,7 +43,7 @@ use crate::protocol::start::local::{manifest_path, random_nonce, read_range};
 use crate::protocol::wal::position::Position;
 use crate::requests::bucket::SlotOutcome;
 use crate::requests::upload::blocking;
-use crate::stats::add;
+use crate::stats::{add, read};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -480,7 +480,8 @@ impl Publisher {
         let shared = &self.shared;
         add(&shared.bucket.stats().roots_published, 1);
         shared.slot.store(root.id.slot, Ordering::SeqCst);
-        if shared.history.offer(root, shared.tuning.gc.history_interval_min) {
+        let uploaded_bytes = read(&shared.bucket.stats().bytes_uploaded);
+        if shared.history.offer(root, uploaded_bytes, shared.tuning.gc.history_interval_min) {
             shared.inbox.wake.notify_one();
         }
         let mut state = shared.state.lock();

@@ -152,11 +152,11 @@ impl Collector {
     /// them.
     fn history_bytes(&self) -> u64 {
         let Some(needs) = self.judge() else { return 0 };
-        let held: Vec<(String, u64)> = self.held.history.objects().collect();
-        let keys = held.iter().map(|(key, bytes)| (key.as_str(), Some(*bytes)));
-        let superfluous = self.superfluous(&needs, keys);
-        let alone = held.iter().filter(|(key, _)| superfluous.contains(key) && !self.held.is_pinned(key));
-        alone.map(|(_, bytes)| bytes).sum()
+        let history = &self.held.history;
+        let superfluous = self.superfluous(&needs, history.objects().map(|(key, bytes)| (key, Some(bytes))));
+        let alone =
+            history.objects().filter(|(key, _)| superfluous.contains(*key) && !self.held.is_pinned(key));
+        alone.map(|(_, bytes)| bytes).sum::<u64>() + self.held.chunk_bytes_of_history_alone(&needs)
     }
 
     fn show_history(&self, bytes: u64) {
