@@ -48,8 +48,18 @@ void Session::enter_statement() {
     push_warning(thd_, Sql_condition::WARN_LEVEL_NOTE, HA_ERR_UNSUPPORTED,
                  "ATOLL: READ UNCOMMITTED is served as READ COMMITTED");
   transaction();
+  forget_former_kill();
   trans_register_ha(thd_, false, hton, 0);
   if (in_multi_statement_transaction(thd_)) trans_register_ha(thd_, true, hton, 0);
+}
+
+// A KILL QUERY may have come when the connection was idle, or in a statement that uses no table of ATOLL. The
+// server forgets it with that statement, without a call of the engine. A KILL of the present statement is
+// first noted in the THD, which is asked last here, so it is not forgotten.
+void Session::forget_former_kill() {
+  txn::LockTable *const locks = engine::running()->transactions()->locks();
+  locks->clear_kill(transaction_->lock_owner());
+  if (is_statement_killed(thd_)) locks->kill(transaction_->lock_owner());
 }
 
 std::shared_ptr<lsm::SortBudget> Session::sort_budget() {
@@ -238,7 +248,7 @@ size_t Session::set_savepoint() {
 }
 
 Status Session::rollback_to_savepoint(size_t number) {
-  has_statement_savepoint_ = false;
+  keep_statement_savepoint_below(number);
   return undo_to(number);
 }
 
@@ -248,8 +258,14 @@ Status Session::undo_to(size_t savepoint) {
 }
 
 void Session::release_savepoint(size_t number) {
-  has_statement_savepoint_ = false;
+  keep_statement_savepoint_below(number);
   transaction()->release_savepoint(number);
+}
+
+// A trigger or a stored function can set savepoints above that of the statement which calls it, and end them
+// while the statement goes on.
+void Session::keep_statement_savepoint_below(size_t number) {
+  if (number <= statement_savepoint_) has_statement_savepoint_ = false;
 }
 
 void Session::forget_savepoint(size_t number) { transaction()->forget_savepoint(number); }

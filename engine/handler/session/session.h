@@ -116,6 +116,8 @@ class Session {
   unsigned duplicate_index = ~0U;
 
  private:
+  void forget_former_kill();
+  void keep_statement_savepoint_below(size_t number);
   Status undo_to(size_t savepoint);
   void set_mark(const lsm::CommitMark &mark);
   void note_commit(const Status &outcome) const;

@@ -259,6 +259,9 @@ int rollback_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, false); 
 int savepoint_set(handlerton *, THD *thd, void *slot) {
   Session *session = Session::of(thd, true);
   if (session == nullptr) return HA_ERR_INTERNAL_ERROR;
+  // The savepoint of a trigger or a stored function ends before the statement that calls it. So that of the
+  // statement must come first, even if the statement has not written yet.
+  if (thd->in_sub_stmt) session->before_write();
   *static_cast<size_t *>(slot) = session->set_savepoint();
   return 0;
 }
