@@ -286,6 +286,26 @@ TEST_F(PreparedTest, RecoveredWithLocksAfterRestart) {
 
 // Transactions write AUTO_INCREMENT counters without locks. So two prepared transactions can have written the
 // same counter, and recovery must not take this for two writers of the same row.
+// The entry of a unique index is "index1" + value + primary key; its writer locks "index1" + value.
+TEST_F(PreparedTest, ARecoveredTransactionKeepsTheLocksOnItsNewUniqueKeys) {
+  open();
+  auto transaction = manager->begin(&user);
+  const std::string start = "index1value";
+  ASSERT_TRUE(transaction->put(main, start + "row1", "", start.size()).ok());
+  ASSERT_TRUE(transaction->put(main, "index1gone-row1", "", 11).ok());
+  ASSERT_TRUE(transaction->remove(main, "index1gone-row1", 11).ok());
+  ASSERT_TRUE(transaction->prepare("xid", true).ok());
+  manager->detach_prepared(std::move(transaction));
+  close();
+  open();
+  auto other = manager->begin(&user);
+  EXPECT_EQ(lock(other.get(), start).code(), Code::kLockTimeout);
+  EXPECT_TRUE(lock(other.get(), "index1gone").ok());
+  ASSERT_TRUE(manager->take_prepared("xid")->commit_prepared(true).ok());
+  EXPECT_TRUE(lock(other.get(), start).ok());
+  EXPECT_EQ(committed(start + "row1"), "");
+}
+
 TEST_F(PreparedTest, TwoThatWriteTheSameCounterAreBothRecovered) {
   open();
   for (const std::string name : {"x", "y"}) {

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "txn/kept_lock.h"
 #include "txn/reads/merged_iterator.h"
 #include "txn/transaction_impl.h"
 
@@ -348,27 +349,33 @@ Status TransactionImpl::prepare_section(std::string_view xid, const SectionFille
   return Status::Ok();
 }
 
-Status TransactionImpl::prepare_main(std::string_view xid) {
-  return prepare_section(xid, [this](rocksdb::Transaction *section) {
+// A lock on a unique start is on no key that the transaction writes. So that a restart finds the lock, the
+// section deletes a key of the default family that names the lock and that never exists (kept_lock.h).
+Status TransactionImpl::prepare_main(std::string_view xid, bool keeps_unique_starts) {
+  rocksdb::ColumnFamilyHandle *const markers = manager_->rows()->marker_handle();
+  return prepare_section(xid, [=, this](rocksdb::Transaction *section) {
     rocksdb::Status status;
     writes_->each(lsm::Side::kMain, [&](lsm::Family *family, std::string_view key, const OwnWrite &write) {
       rocksdb::ColumnFamilyHandle *handle = family->handle();
       if (!status.ok() || handle == nullptr) return;
       status = write.removed ? section->DeleteUntracked(handle, key)
                              : section->PutUntracked(handle, key, write.value());
+      if (!status.ok() || !keeps_unique_starts || write.removed || write.unique_length == 0) return;
+      const LockKey lock{family->id(), key.substr(0, write.unique_length)};
+      status = section->DeleteUntracked(markers, kept_lock_key(lock));
     });
     return status;
   });
 }
 
-Status TransactionImpl::prepare(std::string_view xid, bool sync) {
+Status TransactionImpl::prepare(std::string_view xid, bool sync, bool is_decided_at_start) {
   if (is_prepared()) return Status(Code::kBug, "the transaction is prepared already");
   if (xid.empty() || xid.size() > kXidBytesMax) {
     return Status(Code::kInvalid, "an XA identifier must have 1 to 512 bytes");
   }
   if (is_spilled()) ATOLL_RETURN_IF_ERROR(spill_rest());
   if (has_writes(lsm::Side::kMain)) {
-    ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid) : prepare_main(xid));
+    ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid) : prepare_main(xid, !is_decided_at_start));
   }
   // RocksDB has the changes now, so a large write set is not needed any more. writes_shown_ keeps the number
   // of writes.

@@ -138,8 +138,10 @@ class Transaction {
   // bytes and is unique among prepared transactions. After an error the caller calls rollback(). After
   // success the transaction must neither read nor write. If commit_prepared() or rollback_prepared() fails,
   // the transaction stays prepared. prepare() does not make writes to temp durable; detach_prepared() drops
-  // those that are in memory.
-  virtual Status prepare(std::string_view xid, bool sync) = 0;
+  // those that are in memory. The transaction keeps its row locks over a restart, among them those on the
+  // unique starts of its new index entries (see put()), but not if `is_decided_at_start`: then the caller
+  // commits the transaction or rolls it back at the next start, before other transactions begin.
+  virtual Status prepare(std::string_view xid, bool sync, bool is_decided_at_start = false) = 0;
   virtual bool is_prepared() const = 0;
   // commit_prepared(): commits become visible in the order of the calls. They are not synced unless `sync` is
   // true.

@@ -99,7 +99,7 @@ class TransactionImpl final : public Transaction {
   Status commit(bool sync) override;
   void rollback() override;
 
-  Status prepare(std::string_view xid, bool sync) override;
+  Status prepare(std::string_view xid, bool sync, bool is_decided_at_start) override;
   bool is_prepared() const override { return prepared_.load(std::memory_order_relaxed); }
   Status commit_prepared(bool sync) override;
   Status rollback_prepared() override;
@@ -161,7 +161,7 @@ class TransactionImpl final : public Transaction {
   rocksdb::Status fill_batch(lsm::Side side, rocksdb::WriteBatch *batch) const;
   Status write_side(lsm::Side side, bool sync);
   Status commit_with_temp(const std::function<Status()> &commit_main);
-  Status prepare_main(std::string_view xid);
+  Status prepare_main(std::string_view xid, bool keeps_unique_starts);
   using SectionFiller = std::function<rocksdb::Status(rocksdb::Transaction *)>;
   Status prepare_section(std::string_view xid, const SectionFiller &fill);
   Status restore_temp(const rocksdb::Snapshot *before);

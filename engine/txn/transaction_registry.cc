@@ -3,25 +3,35 @@
 
 #include <algorithm>
 
+#include "txn/kept_lock.h"
 #include "txn/transaction_impl.h"
 
 namespace atoll::txn {
 
 namespace {
 
-// Locks every row that the batch of a recovered transaction writes. The batch has RocksDB's column family
+// Locks every row that the batch of a recovered transaction writes, and what the batch keeps locked besides
+// (kept_lock.h). The batch has RocksDB's column family
 // ids, which are also those of lsm::Family. Leaves out the catalog's family, because the catalog has
 // counters, which are written without locks.
 class KeyLocker final : public PreparedBatchReader {
  public:
-  KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents, uint32_t catalog_family)
-      : table_(table), owner_(owner), extents_(extents), catalog_family_(catalog_family) {}
+  KeyLocker(LockTable *table, LockOwner *owner, WriteExtents *extents, lsm::Rows *rows)
+      : table_(table),
+        owner_(owner),
+        extents_(extents),
+        catalog_family_(rows->catalog_family()->id()),
+        marker_family_(rows->marker_handle()->GetID()) {}
   const Status &status() const { return status_; }
 
   rocksdb::Status PutCF(uint32_t family, const rocksdb::Slice &key, const rocksdb::Slice &) override {
     return lock(family, key);
   }
-  rocksdb::Status DeleteCF(uint32_t family, const rocksdb::Slice &key) override { return lock(family, key); }
+  rocksdb::Status DeleteCF(uint32_t family, const rocksdb::Slice &key) override {
+    LockKey kept;
+    if (family == marker_family_ && read_kept_lock(key.ToStringView(), &kept)) return lock(kept);
+    return lock(family, key);
+  }
   rocksdb::Status SingleDeleteCF(uint32_t family, const rocksdb::Slice &key) override {
     return lock(family, key);
   }
@@ -31,15 +41,18 @@ class KeyLocker final : public PreparedBatchReader {
     if (family == catalog_family_) return {};
     const LockKey lock_key{family, {key.data(), key.size()}};
     extents_->add(family, lock_key.key);
-    if (table_->holds(owner_, lock_key, LockMode::kExclusive)) return {};
-    status_ = table_->lock_recovered(owner_, lock_key);
+    return lock(lock_key);
+  }
+  rocksdb::Status lock(const LockKey &key) {
+    if (table_->holds(owner_, key, LockMode::kExclusive)) return {};
+    status_ = table_->lock_recovered(owner_, key);
     return status_.ok() ? rocksdb::Status::OK() : rocksdb::Status::Aborted();
   }
 
   LockTable *table_;
   LockOwner *owner_;
   WriteExtents *extents_;
-  const uint32_t catalog_family_;
+  const uint32_t catalog_family_, marker_family_;
   Status status_;
 };
 
@@ -47,7 +60,7 @@ class KeyLocker final : public PreparedBatchReader {
 
 Status TransactionImpl::take_recovered_locks() {
   extents_ = std::make_unique<WriteExtents>();
-  KeyLocker locker(manager_->locks(), &owner_, extents_.get(), manager_->rows()->catalog_family()->id());
+  KeyLocker locker(manager_->locks(), &owner_, extents_.get(), manager_->rows());
   const rocksdb::Status status = two_phase_->GetWriteBatch()->GetWriteBatch()->Iterate(&locker);
   if (!locker.status().ok()) {
     return Status(Code::kCorruption, "two prepared transactions write the same row; one is '" + xid_ + "'");

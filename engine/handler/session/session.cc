@@ -6,6 +6,7 @@
 #include "base/border/border.h"
 #include "base/log.h"
 #include "engine/running.h"
+#include "handler/session/temporary_rows.h"
 #include "handler/handlerton.h"
 #include "handler/statistics/open_shares.h"
 #include "table/online/online_build.h"
@@ -120,14 +121,14 @@ Status Session::write_auto_increments() {
   return Status::Ok();
 }
 
-Status Session::prepare(const std::string &xid) {
+Status Session::prepare(const std::string &xid, bool is_decided_at_start) {
   if (!transaction_) return Status::Ok();
   if (has_statement_savepoint_) transaction_->release_savepoint(statement_savepoint_);
   has_statement_savepoint_ = false;
   ATOLL_RETURN_IF_ERROR(write_auto_increments());
   two_phase_.begin();
   before_prepare_ = BinlogWrite::of(thd_);
-  return transaction_->prepare(xid, engine::running()->settings().flush_at_commit());
+  return transaction_->prepare(xid, engine::running()->settings().flush_at_commit(), is_decided_at_start);
 }
 
 void Session::set_mark(const lsm::CommitMark &mark) {
@@ -177,6 +178,9 @@ Status Session::finish(const Status &outcome, Left *left) {
   if (outcome.ok())
     for (const auto &[table_id, next] : auto_increments_)
       engine::running()->catalog()->raise_auto_increment(table_id, next);
+  for (const catalog::TablePtr &dropped : dropped_temporary_)
+    if (Status status = remove_temporary_rows(*dropped); !status.ok())
+      log_error(status.with("removing the rows of a dropped TEMPORARY table").message());
   reset();
   return outcome;
 }
@@ -218,6 +222,7 @@ void Session::reset() {
   auto_increments_.clear();
   online_builds_.clear();
   changed_moved_.clear();
+  dropped_temporary_.clear();
   row_changes_.clear();
 }
 

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/work.h"
+#include "catalog/catalog.h"
 #include "engine/settings.h"
 #include "handler/session/commit_mark.h"
 #include "handler/session/commit_order.h"
@@ -60,7 +61,7 @@ class Session {
     uint64_t position = 0;  // if not 0, pass it to CommitGate::after_commit()
   };
   // The functions from here to detach() prepare or end the transaction.
-  Status prepare(const std::string &xid);
+  Status prepare(const std::string &xid, bool is_decided_at_start);
   void commit_ordered();
   // Makes the changes visible and releases the locks. The caller makes them durable, as *left says.
   Status commit(Left *left);
@@ -95,6 +96,11 @@ class Session {
   // Notes that the running statement has added `rows` rows to the table; negative: removed rows. A rollback
   // subtracts them from the row count of the table.
   void count_rows(uint32_t table_id, int64_t rows) { row_changes_.add(table_id, rows); }
+
+  // Notes that the TEMPORARY table `def` was dropped. The transaction may have written rows of it.
+  void note_dropped_temporary(const catalog::TablePtr &def) {
+    if (transaction_) dropped_temporary_.push_back(def);
+  }
 
   // Notes that the transaction may have changed a table that the mover has moved after the transaction's
   // snapshot was taken.
@@ -144,6 +150,7 @@ class Session {
   lsm::CommitMark mark_;
   std::map<uint32_t, uint64_t> auto_increments_;
   std::set<std::shared_ptr<table::OnlineBuild>> online_builds_;
+  std::vector<catalog::TablePtr> dropped_temporary_;
   std::set<uint32_t> changed_moved_;  // the ids of tables, see note_change_of_moved()
   table::RowChanges row_changes_;
 };

@@ -154,16 +154,18 @@ int prepare(handlerton *, THD *thd, bool all) {
   }
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  // The server decides at its start about the transactions that it has prepared for itself.
+  const bool is_users = xid.get_my_xid() == 0;
   // The files of a spilled transaction are only on this machine, but XA COMMIT may come on another machine.
   Status status;
-  if (session->transaction()->is_spilled() && xid.get_my_xid() == 0)
+  if (session->transaction()->is_spilled() && is_users)
     status = Status(
         Code::kInvalid,
         "an XA transaction larger than half of atoll_transaction_memory cannot be prepared; raise it, or "
         "split the transaction");
   else
     status = wait_for_room(session);
-  if (status.ok()) status = session->prepare(xid_bytes(xid));
+  if (status.ok()) status = session->prepare(xid_bytes(xid), !is_users);
   return status.ok() ? 0 : refuse(thd, status);
 }
 
