@@ -35,6 +35,18 @@ Status wipe_directory(const std::string &path) {
   return error ? directory_error(path, error) : Status::Ok();
 }
 
+// When a TEMPORARY table is dropped whose files have fewer bytes than these, their space is left to RocksDB's
+// ordinary compactions. Applications can make and drop small TEMPORARY tables in each of their requests.
+constexpr uint64_t kTempReclaimBytesMin = 1 << 20;
+
+// Returns about how many bytes the files of `family` have between `from` and `to`; 0 after an error.
+uint64_t bytes_in_files(Family *family, const rocksdb::Slice &from, const rocksdb::Slice &to) {
+  const rocksdb::Range range(from, to);
+  uint64_t bytes = 0;
+  if (!Raw::of(family)->GetApproximateSizes({}, family->handle(), &range, 1, &bytes).ok()) return 0;
+  return bytes;
+}
+
 // When one family's memtable is full, the other families are flushed with it if their memtables together have
 // at most the size of one full memtable divided by this number.
 constexpr uint64_t kCompanionsPart = 4;
@@ -205,6 +217,7 @@ Status DatabaseImpl::open_temp() {
   if (!status.ok()) return from_rocksdb(status);
   temp_.reset(opened);
   temp_family_ = std::make_unique<FamilyImpl>(handles.front(), Side::kTemp, base(Side::kTemp));
+  temp_reclaim_ = std::make_unique<RangeReclaim>(base(Side::kTemp), nullptr);
   return Status::Ok();
 }
 
@@ -221,6 +234,7 @@ void DatabaseImpl::stop_threads() {
   if (idle_flush_) idle_flush_->stop();
   companion_flush_->stop();
   if (reclaim_) reclaim_->stop();
+  if (temp_reclaim_) temp_reclaim_->stop();
   manual_compactions_.stop();
   if (families_) families_->stop();
 }
@@ -230,6 +244,7 @@ void DatabaseImpl::close() {
   errors_->stop();
   idle_flush_.reset();
   reclaim_.reset();
+  temp_reclaim_.reset();
   families_.reset();
   if (temp_ && temp_family_) (void)temp_->DestroyColumnFamilyHandle(temp_family_->handle());
   temp_family_.reset();
@@ -278,10 +293,12 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
     const SharedLock gate(commit_gate_);
     if (status.ok()) status = Raw::of(family)->Write(options, &batch);
   }
-  if (status.ok() && family->side() == Side::kMain) {
+  if (!status.ok()) return from_rocksdb(status);
+  if (family->side() == Side::kMain)
     reclaim_->add(family, std::string(begin), std::string(end));
-  }
-  return from_rocksdb(status);
+  else if (bytes_in_files(family, from, to) >= kTempReclaimBytesMin)
+    temp_reclaim_->add(family, std::string(begin), std::string(end));
+  return Status::Ok();
 }
 
 std::shared_ptr<SortBudget> DatabaseImpl::sort_budget(uint64_t bytes_max) {

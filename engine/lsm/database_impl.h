@@ -106,7 +106,7 @@ class DatabaseImpl final : public Database {
   std::unique_ptr<rocksdb::TransactionDB> temp_;
   std::unique_ptr<FamilyImpl> temp_family_;
   std::unique_ptr<FamilyRegistry> families_;
-  std::unique_ptr<RangeReclaim> reclaim_;
+  std::unique_ptr<RangeReclaim> reclaim_, temp_reclaim_;
   std::unique_ptr<IdleFlush> idle_flush_;
   ManualCompactions manual_compactions_;
   Family *catalog_ = nullptr;

@@ -24,6 +24,7 @@
 #include "handler/ddl/refusals.h"
 #include "handler/ddl/table_name.h"
 #include "handler/ddl/table_options.h"
+#include "handler/session/temporary_rows.h"
 #include "handler/ddl/temporary_tables.h"
 
 using atoll::Code;
@@ -64,10 +65,9 @@ Status complete_version(const TABLE *form, catalog::TableDef *def) {
   return Status::Ok();
 }
 
-Status remove_temporary_rows(const catalog::TablePtr &def) {
-  atoll::lsm::Database *database = atoll::engine::running()->database();
-  const catalog::Doomed::Range rows = catalog::table_range(*def);
-  return database->delete_range(database->temp_family(), rows.begin, rows.end);
+Status drop_temporary(const catalog::TablePtr &def) {
+  ah::Session *session = ah::Session::of(current_thd, false);
+  return session == nullptr ? ah::remove_temporary_rows(*def) : session->drop_temporary(def);
 }
 
 // Renames a partitioned table as a whole. The server asks for this, and not for the rename of each partition,
@@ -192,7 +192,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 
 int ha_atoll::delete_table(const char *name) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(name)) {
-    const Status status = remove_temporary_rows(temporary);
+    const Status status = drop_temporary(temporary);
     return status.ok() ? 0 : fail(status);
   }
   if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
@@ -246,7 +246,7 @@ int ha_atoll::rename_table(const char *from, const char *to) {
 
 int ha_atoll::truncate() {
   if (is_temporary()) {
-    const Status status = remove_temporary_rows(layout_->def_ptr());
+    const Status status = ah::remove_temporary_rows(layout_->def());
     share_->next_auto_increment = 1;
     share_->rows = 0;
     return status.ok() ? 0 : fail(status);
@@ -289,7 +289,7 @@ bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef
 
 int drop_table(handlerton *, const char *path) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
-    return ah::to_ha_error(remove_temporary_rows(temporary).code());
+    return ah::to_ha_error(drop_temporary(temporary).code());
   // If no engine is known for a table, the server asks every engine to drop it. So an engine that is not
   // ready must answer "no such table", not with its error. But a table with a .frm file is ours, and must not
   // seem dropped: the server deletes that file after the table.

@@ -178,9 +178,6 @@ Status Session::finish(const Status &outcome, Left *left) {
   if (outcome.ok())
     for (const auto &[table_id, next] : auto_increments_)
       engine::running()->catalog()->raise_auto_increment(table_id, next);
-  for (const catalog::TablePtr &dropped : dropped_temporary_)
-    if (Status status = remove_temporary_rows(*dropped); !status.ok())
-      log_error(status.with("removing the rows of a dropped TEMPORARY table").message());
   reset();
   return outcome;
 }
@@ -214,6 +211,8 @@ void Session::reset() {
     MutexLock guard(mutex_);
     done = std::move(transaction_);
   }
+  done.reset();
+  remove_dropped_temporary();
   has_statement_savepoint_ = false;
   was_interrupted_ = false;
   committed_in_order_ = false;
@@ -222,7 +221,6 @@ void Session::reset() {
   auto_increments_.clear();
   online_builds_.clear();
   changed_moved_.clear();
-  dropped_temporary_.clear();
   row_changes_.clear();
 }
 
@@ -274,6 +272,21 @@ void Session::keep_statement_savepoint_below(size_t number) {
 }
 
 void Session::forget_savepoint(size_t number) { transaction()->forget_savepoint(number); }
+
+Status Session::drop_temporary(const catalog::TablePtr &def) {
+  if (!transaction_ || !transaction_->has_writes(lsm::Side::kTemp)) return remove_temporary_rows(*def);
+  dropped_temporary_.push_back(def);
+  return Status::Ok();
+}
+
+void Session::remove_dropped_temporary() noexcept {
+  for (const catalog::TablePtr &dropped : dropped_temporary_) {
+    const Status status = guarded([&] { return remove_temporary_rows(*dropped); });
+    if (!status.ok())
+      guarded_or_nothing([&] { log_error(status.with("removing the rows of a TEMPORARY table").message()); });
+  }
+  dropped_temporary_.clear();
+}
 
 void Session::kill() {
   MutexLock guard(mutex_);

@@ -97,10 +97,9 @@ class Session {
   // subtracts them from the row count of the table.
   void count_rows(uint32_t table_id, int64_t rows) { row_changes_.add(table_id, rows); }
 
-  // Notes that the TEMPORARY table `def` was dropped. The transaction may have written rows of it.
-  void note_dropped_temporary(const catalog::TablePtr &def) {
-    if (transaction_) dropped_temporary_.push_back(def);
-  }
+  // Removes the rows of the TEMPORARY table `def`, which was dropped. If the running transaction has written
+  // rows of TEMPORARY tables, its commit stores them, so the rows are removed when it has ended.
+  Status drop_temporary(const catalog::TablePtr &def);
 
   // Notes that the transaction may have changed a table that the mover has moved after the transaction's
   // snapshot was taken.
@@ -123,6 +122,7 @@ class Session {
 
  private:
   void forget_former_kill();
+  void remove_dropped_temporary() noexcept;
   void keep_statement_savepoint_below(size_t number);
   Status undo_to(size_t savepoint);
   void set_mark(const lsm::CommitMark &mark);
