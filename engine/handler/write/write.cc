@@ -64,9 +64,15 @@ void ha_atoll::count_rows(int64_t added) {
 
 // Takes over the result of the writer. If an online build runs, the session notes it, because the writer may
 // have logged a change for it; after kNotFound it has written nothing.
+//
+// After other errors than kNotFound and kDuplicate the writer may have written a part of the row. A handler
+// for errors in a trigger or stored function must then not go on: the statement that calls it must end, so
+// that it is rolled back.
 Status ha_atoll::note_written(const Status &status) {
   if (status.code() == Code::kDuplicate)
     session_->duplicate_index = static_cast<uint>(writer_.duplicate_index());
+  else if (!status.ok() && status.code() != Code::kNotFound)
+    ha_thd()->mark_transaction_to_rollback(false);
   if (online_build_ && status.code() != Code::kNotFound) session_->note_online_build(online_build_);
   return status;
 }
