@@ -18,7 +18,7 @@ use crate::machine::fill_random;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
-use crate::protocol::history::pin::{self, Listed, horizon_of};
+use crate::protocol::history::pin::{Listed, horizon_of};
 use crate::protocol::shared::{Former, Shared};
 use crate::requests::bucket::ObjectInfo;
 use crate::stats::read;
@@ -298,10 +298,7 @@ impl Collector {
     /// does not have (rule MOUNT-1).
     fn ended_mounts(&self, listed: &Listed) -> Vec<String> {
         let mounts = self.shared.mounts.lock();
-        let is_ended = |key: &&String| {
-            pin::mount_epoch_of(key).is_some_and(|epoch| epoch <= self.shared.epoch) && !mounts.contains(*key)
-        };
-        listed.pins.iter().filter(is_ended).cloned().collect()
+        listed.mounts_up_to(self.shared.epoch).filter(|key| !mounts.contains(*key)).cloned().collect()
     }
 
     fn hold(&mut self, reason: &str) {

@@ -221,6 +221,11 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
+    /// Returns the pins of mounts that processes in `epoch` or an earlier epoch have made.
+    pub(crate) fn mounts_up_to(&self, epoch: u64) -> impl Iterator<Item = &String> {
+        self.pins.iter().filter(move |key| mount_epoch_of(key).is_some_and(|owner| owner <= epoch))
+    }
+
     /// Finds the pins and releases among `objects`, and puts each release behind its pin.
     pub(crate) fn among(objects: &[ObjectInfo]) -> Self {
         let keys = objects.iter().map(|object| object.key.as_str());

@@ -477,11 +477,10 @@ impl Publisher {
 
     /// Tells the history, the WAL table and the merger about a new root.
     fn root_created(&self, root: &Root) {
-        let shared = &self.shared;
-        add(&shared.bucket.stats().roots_published, 1);
+        let (shared, stats) = (&self.shared, self.shared.bucket.stats());
+        add(&stats.roots_published, 1);
         shared.slot.store(root.id.slot, Ordering::SeqCst);
-        let uploaded_bytes = read(&shared.bucket.stats().bytes_uploaded);
-        if shared.history.offer(root, uploaded_bytes, shared.tuning.gc.history_interval_min) {
+        if shared.history.offer(root, read(&stats.bytes_uploaded), shared.tuning.gc.history_interval_min) {
             shared.inbox.wake.notify_one();
         }
         let mut state = shared.state.lock();
