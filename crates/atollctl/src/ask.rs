@@ -40,6 +40,10 @@ impl Consent {
 
 /// `atollctl@host:process`: the creator's name in the records that this process writes to the bucket.
 pub(crate) fn this_process() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("atollctl@{}:{}", host.trim(), std::process::id())
+    format!("atollctl@{}:{}", host(), std::process::id())
+}
+
+/// Returns the name of this machine.
+pub(crate) fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }

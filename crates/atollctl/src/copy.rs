@@ -62,6 +62,17 @@ pub(crate) enum Purpose {
     Clone(Option<Past>),
 }
 
+/// Returns the name of the target for the source's list of pins. A copy deletes the pins that former copies to
+/// the same place have left, so other places need other names, even if their URLs are the same: the directories
+/// of two machines, and the buckets of two endpoints.
+fn place_of(target: &Bucket, url: &str) -> String {
+    if target.is_directory() {
+        format!("{url} on {}", ask::host())
+    } else {
+        format!("{url} ({})", target.place())
+    }
+}
+
 /// Copies the database of `inspector` into the bucket `target`, whose URL is `target_url`. Returns true when
 /// the copy is complete. False: the request cannot be carried out, and a message on standard error says why.
 pub(crate) async fn run(
@@ -77,7 +88,7 @@ pub(crate) async fn run(
     };
     let request = CopyRequest {
         past,
-        place: target_url.to_owned(),
+        place: place_of(target, target_url),
         creator: ask::this_process(),
         stays_in_step,
         pace: Pace::new(limit.map(|mib| mib.max(1) << 20)),
