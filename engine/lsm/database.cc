@@ -39,14 +39,6 @@ Status wipe_directory(const std::string &path) {
 // ordinary compactions. Applications can make and drop small TEMPORARY tables in each of their requests.
 constexpr uint64_t kTempReclaimBytesMin = 1 << 20;
 
-// Returns about how many bytes the files of `family` have between `from` and `to`; 0 after an error.
-uint64_t bytes_in_files(Family *family, const rocksdb::Slice &from, const rocksdb::Slice &to) {
-  const rocksdb::Range range(from, to);
-  uint64_t bytes = 0;
-  if (!Raw::of(family)->GetApproximateSizes({}, family->handle(), &range, 1, &bytes).ok()) return 0;
-  return bytes;
-}
-
 // When one family's memtable is full, the other families are flushed with it if their memtables together have
 // at most the size of one full memtable divided by this number.
 constexpr uint64_t kCompanionsPart = 4;
@@ -296,7 +288,7 @@ Status DatabaseImpl::delete_range(Family *family, std::string_view begin, std::s
   if (!status.ok()) return from_rocksdb(status);
   if (family->side() == Side::kMain)
     reclaim_->add(family, std::string(begin), std::string(end));
-  else if (bytes_in_files(family, from, to) >= kTempReclaimBytesMin)
+  else if (file_bytes(family, {from, to}) >= kTempReclaimBytesMin)
     temp_reclaim_->add(family, std::string(begin), std::string(end));
   return Status::Ok();
 }

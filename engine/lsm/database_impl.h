@@ -93,6 +93,8 @@ class DatabaseImpl final : public Database {
   void close();
 
   rocksdb::DB *base(Side side) { return db(side)->GetBaseDB(); }
+  // About how many bytes the files of `family` have in `range`; 0 after an error.
+  uint64_t file_bytes(Family *family, const rocksdb::Range &range);
   double entry_bytes(FamilyImpl *family, const rocksdb::Range &range);
   bool count_cached(Family *family, const rocksdb::Range &range, uint64_t *entries);
 

@@ -194,7 +194,7 @@ fn decoded(name: &str) -> String {
     let mut parts = name.split('@');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let code = part.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let code = code_of(part);
         match code.and_then(char::from_u32) {
             Some(character) => text.push(character),
             None => text.push('@'),
@@ -206,8 +206,12 @@ fn decoded(name: &str) -> String {
 
 /// True: `name` has a code that decoded() does not know.
 fn has_short_code(name: &str) -> bool {
-    let is_known = |part: &str| part.get(..4).is_some_and(|digits| u32::from_str_radix(digits, 16).is_ok());
-    !name.split('@').skip(1).all(is_known)
+    name.split('@').skip(1).any(|part| code_of(part).is_none())
+}
+
+/// Returns the number that the four hexadecimal digits at the beginning of `part` give. None: there are none.
+fn code_of(part: &str) -> Option<u32> {
+    part.get(..4).and_then(|digits| u32::from_str_radix(digits, 16).ok())
 }
 
 /// Makes a table for people from the changed rows.

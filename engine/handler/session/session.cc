@@ -211,7 +211,6 @@ void Session::reset() {
     MutexLock guard(mutex_);
     done = std::move(transaction_);
   }
-  done.reset();
   remove_dropped_temporary();
   has_statement_savepoint_ = false;
   was_interrupted_ = false;

@@ -39,16 +39,6 @@ constexpr uint64_t kGapBytesMin = 16 * 1024;  // one block: RocksDB's estimates 
 Slice slice(std::string_view text) { return Slice(text.data(), text.size()); }
 std::string_view view(const Slice &text) { return {text.data(), text.size()}; }
 
-uint64_t file_bytes(rocksdb::DB *db, Family *family, const Range &range) {
-  rocksdb::SizeApproximationOptions options;
-  options.include_files = true;
-  options.include_memtables = false;
-  options.files_size_error_margin = 0.1;
-  uint64_t bytes = 0;
-  (void)db->GetApproximateSizes(options, family->handle(), &range, 1, &bytes);
-  return bytes;
-}
-
 // ---- helpers of split(): finding keys that cut a range into equal pieces ---------------------------
 
 // Appends to `keys` up to `count` keys strictly between `low` and `high`. The 8 bytes after the prefix that
@@ -206,6 +196,16 @@ bool refine(rocksdb::Iterator *rows, std::string_view begin, std::string_view en
 
 // ---- estimating sizes ----------------------------------------------------------------------------
 
+uint64_t DatabaseImpl::file_bytes(Family *family, const Range &range) {
+  rocksdb::SizeApproximationOptions options;
+  options.include_files = true;
+  options.include_memtables = false;
+  options.files_size_error_margin = 0.1;
+  uint64_t bytes = 0;
+  (void)Raw::of(family)->GetApproximateSizes(options, family->handle(), &range, 1, &bytes);
+  return bytes;
+}
+
 RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std::string_view end) {
   RangeEstimate result = sizes(family, begin, end);
   if (begin < end && result.bytes <= kCountBytesMax)
@@ -218,7 +218,7 @@ RangeEstimate DatabaseImpl::sizes(Family *family, std::string_view begin, std::s
   if (begin >= end) return result;
   rocksdb::DB *const database = Raw::of(family);
   const Range range(slice(begin), slice(end));
-  const uint64_t on_disk = file_bytes(database, family, range);
+  const uint64_t on_disk = file_bytes(family, range);
   uint64_t in_memory_entries = 0;
   uint64_t in_memory_bytes = 0;
   database->GetApproximateMemTableStats(family->handle(), range, &in_memory_entries, &in_memory_bytes);
