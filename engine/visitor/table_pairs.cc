@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace atoll::visitor {
@@ -20,6 +21,20 @@ Name full_name(const TableDef &table) { return {table.database, table.name}; }
 // restore to a past state, ids of tables that were created after that state are given out again.
 using Identity = std::pair<uint32_t, uint64_t>;
 Identity identity_of(const TableDef &table) { return {table.id, table.created_us}; }
+
+// Whether two .frm files say the same of a table. The server gives a table a new random version with each
+// ALTER, also with those by which Atoll moves a grown table to its own column family, so the version does not
+// count. MariaDB writes it as the first of the values that follow the file's header of 64 bytes: the type of
+// the value (0), its length (16), and 16 bytes.
+bool say_the_same(std::string_view one, std::string_view other) {
+  constexpr std::string_view kVersion("\0\x10", 2);
+  constexpr size_t kBegin = 64, kEnd = kBegin + kVersion.size() + 16;
+  const auto has_version = [&](std::string_view frm) {
+    return frm.size() >= kEnd && frm.substr(kBegin, kVersion.size()) == kVersion;
+  };
+  if (!has_version(one) || !has_version(other)) return one == other;
+  return one.substr(0, kBegin) == other.substr(0, kBegin) && one.substr(kEnd) == other.substr(kEnd);
+}
 
 template <typename Key>
 TablePtr take(std::map<Key, TablePtr> *tables, const Key &key) {
@@ -51,7 +66,7 @@ Change change_of(const TablePair &pair) {
   const TableDef &before = *pair.before, &after = *pair.after;
   if (identity_of(before) != identity_of(after)) return Change::kRebuilt;
   if (full_name(before) != full_name(after)) return Change::kRenamed;
-  const bool is_same = before.frm == after.frm && before.versions == after.versions &&
+  const bool is_same = say_the_same(before.frm, after.frm) && before.versions == after.versions &&
                        before.indexes == after.indexes && before.column_ids == after.column_ids;
   return is_same ? Change::kNone : Change::kAltered;
 }

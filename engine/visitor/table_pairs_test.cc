@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace atoll::visitor {
 namespace {
 
@@ -37,6 +39,19 @@ TEST(TablePairs, ATableThatAnAlterCopiedIsFoundByItsName) {
 
 TEST(TablePairs, ANewColumnIsAnAlteration) {
   EXPECT_EQ(only_change(table(1, "orders"), table(1, "orders", 1, 2)), Change::kAltered);
+}
+
+// A .frm file with the given version, and one more byte for the rest of the definition.
+catalog::TablePtr table_of_frm(char version, char rest) {
+  auto def = std::make_shared<catalog::TableDef>(*table(1, "orders"));
+  def->frm = std::string(64, 'h') + std::string("\0\x10", 2) + std::string(16, version) + rest;
+  return def;
+}
+
+TEST(TablePairs, ANewVersionOfTheSameDefinitionIsNoAlteration) {
+  EXPECT_EQ(only_change(table_of_frm('1', 'a'), table_of_frm('2', 'a')), Change::kNone);
+  EXPECT_EQ(only_change(table_of_frm('1', 'a'), table_of_frm('2', 'b')), Change::kAltered);
+  EXPECT_EQ(only_change(table_of_frm('1', 'a'), table(1, "orders")), Change::kAltered);
 }
 
 TEST(TablePairs, AnIdThatWasGivenOutAgainIsAnotherTable) {
