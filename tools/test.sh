@@ -67,11 +67,13 @@ end_beside() {  # false when one of them has failed
 }
 
 # Prints, for each failed part, the tests that failed and the last lines of its output, without skipped tests.
+# MTR prints what differs after the name of the test.
 show_failed() {
   local name
   for name in "${failed[@]}"; do
     say "---- $name failed:"
     grep -E '^(FAILED|ERROR) ' "$logs/$name.log" || true
+    grep -A 25 -F '[ fail ]' "$logs/$name.log" | head -60 || true
     grep -v '^SKIPPED ' "$logs/$name.log" | tail -15
   done
 }

@@ -409,7 +409,8 @@ pub(crate) async fn read_chunk(bucket: &Bucket, epoch: u64, chunk: u64) -> Resul
     }
 }
 
-fn check_wal_end(root: &Root, next: u64, end: Option<u64>) -> Result<()> {
+/// Errors: `Corruption` when `root` needs chunk `next` or later ones, and the log ends there.
+pub(crate) fn check_wal_end(root: &Root, next: u64, end: Option<u64>) -> Result<()> {
     if next >= root.wal_needed_end {
         return Ok(());
     }

@@ -8,6 +8,9 @@ pub(in crate::protocol) mod history_status;
 #[cfg(test)]
 pub(in crate::protocol) mod history_test;
 pub(in crate::protocol) mod lock;
+pub(in crate::protocol) mod log_copy;
+#[cfg(test)]
+mod log_copy_test;
 pub(in crate::protocol) mod log_cut;
 pub(in crate::protocol) mod mounts;
 pub(in crate::protocol) mod own_snapshots;

@@ -1,6 +1,5 @@
 //! Copies a state of another epoch or another database, and creates the first root of an epoch from it.
-//! MANIFEST and log are copied; table files stay where they are. Transactions of the server that are in the
-//! middle of a two-phase commit at the end of the log are rolled back (undecided.rs).
+//! MANIFEST and log (log_copy.rs) are copied; table files stay where they are.
 
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
@@ -8,19 +7,18 @@ use crate::files::FileRecord;
 use crate::protocol::format::image;
 use crate::protocol::format::names::{self, ManifestCopy};
 use crate::protocol::format::records::{Alive, ManifestChunk, Root, RootId, WalChunk};
-use crate::protocol::history::log_cut::Cut;
+use crate::protocol::history::log_copy::LogReader;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::publish::map_writer::MapWriter;
 use crate::protocol::shared::Tuning;
 use crate::protocol::start::alive;
 use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::local::random_nonce;
-use crate::protocol::wal::undecided::Undecided;
 use crate::requests::bucket::{Bucket, SlotOutcome};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// The copies of MANIFEST and log are cut into objects with at most this many bytes of them.
+/// The copy of the MANIFEST is cut into objects with at most this many bytes of it.
 const PIECE_BYTES: usize = 4 << 20;
 /// The slot of the root that `write` creates. Slot 0 holds the claim.
 pub(in crate::protocol) const SLOT: u64 = 1;
@@ -48,9 +46,7 @@ pub(in crate::protocol) async fn write(
         let chunk = ManifestChunk { epoch, manifest: manifest_copy, offset, bytes: bytes.to_vec() };
         put(to, &names::manifest_chunk(epoch, manifest_copy, offset), |nonce| chunk.encode(nonce)).await?;
     }
-    let log = copy_log(from, epoch, moment).await?;
-    let log_bytes = log.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum::<u64>();
-    let chunks = log.put(to).await?;
+    let (chunks, log_bytes) = put_log(from, to, epoch, moment).await?;
     let mut map = MapWriter::new(epoch, Tuning::default().map);
     map.apply(files.iter().map(|(number, file)| (*number, Some(file.clone()))).collect())?;
     for part in map.unsent() {
@@ -66,52 +62,19 @@ pub(in crate::protocol) async fn write(
     Ok(manifest.len() as u64 + log_bytes)
 }
 
-/// Returns the log of `moment` as [`write`] copies it. Besides this log, a reader of the state needs only the
-/// table files and the MANIFEST.
-///
-/// Requests: a LIST, and a GET per chunk.
-pub(in crate::protocol) async fn read_log(
-    from: &Bucket,
-    epoch: u64,
-    moment: &Moment,
-) -> Result<Vec<WalChunk>> {
-    Ok(copy_log(from, epoch, moment).await?.chunks)
-}
-
-/// Returns the log of `moment` as a log of `epoch`. Appends rollbacks for those of the server's transactions
-/// that are in the middle of a two-phase commit at its end.
-async fn copy_log(from: &Bucket, epoch: u64, moment: &Moment) -> Result<LogCopy> {
-    let root = &moment.image.root;
-    let (mut log, mut undecided) = (LogCopy { epoch, chunks: Vec::new() }, Undecided::default());
-    let mut add = |chunk: WalChunk| {
-        if chunk.log >= root.wal_min {
-            undecided.read(chunk.log, &chunk.bytes)?;
+/// Uploads the log of `moment` as the log of `epoch`. Returns how many chunks and how many bytes it has.
+async fn put_log(from: &Bucket, to: &Bucket, epoch: u64, moment: &Moment) -> Result<(u64, u64)> {
+    let (mut reader, mut previous_crc32c) = (LogReader::new(from, epoch, moment), 0);
+    let (mut count, mut bytes) = (0, 0);
+    while let Some(chunks) = reader.next().await? {
+        for chunk in chunks {
+            let chunk = WalChunk { previous_crc32c, ..chunk };
+            let key = names::wal_chunk(epoch, chunk.chunk);
+            previous_crc32c = crc32c(&put(to, &key, |nonce| chunk.encode(nonce)).await?);
+            (count, bytes) = (count + 1, bytes + chunk.bytes.len() as u64);
         }
-        log.add(&chunk);
-        Ok(())
-    };
-    image::read_wal(from, root, Some(moment.wal_end), |chunk| match &moment.cut {
-        Some(cut) => add(WalChunk { bytes: kept(chunk, cut), ..chunk.clone() }),
-        None => add(chunk.clone()),
-    })
-    .await?;
-    let piece = |log, offset, bytes| {
-        let (chunk, ddl_seq, previous_crc32c) = (0, root.ddl_seq, 0);
-        WalChunk { epoch, chunk, log, offset, ddl_seq, previous_crc32c, bytes }
-    };
-    if let Some(cut) = &moment.cut {
-        add(piece(cut.log, cut.offset, cut.tail()))?;
     }
-    if let Some(rollback) = undecided.rollback() {
-        log.cut(rollback.log, rollback.offset);
-        log.add(&piece(rollback.log, rollback.offset, rollback.bytes));
-    }
-    Ok(log)
-}
-
-/// Returns the bytes of `chunk` that come before `cut` in the log.
-fn kept(chunk: &WalChunk, cut: &Cut) -> Vec<u8> {
-    chunk.bytes[..cut.keeps(chunk.log, chunk.offset, chunk.bytes.len())].to_vec()
+    Ok((count, bytes))
 }
 
 /// Makes the root of the copy. It has the state of `moment`, and its whole log is in `chunks` chunks.
@@ -132,47 +95,6 @@ fn root_of(moment: &Moment, epoch: u64, manifest: ManifestCopy, chunks: u64, map
         wal_runs: Vec::new(),
         position: from.position.as_ref().map(|_| moment.position.clone()),
         ..from.clone()
-    }
-}
-
-/// A copied log. Small chunks of the source are joined into few chunks.
-struct LogCopy {
-    epoch: u64,
-    chunks: Vec<WalChunk>,
-}
-
-impl LogCopy {
-    fn add(&mut self, chunk: &WalChunk) {
-        if chunk.bytes.is_empty() {
-            return;
-        }
-        if let Some(last) = self.chunks.last_mut()
-            && (last.log, last.offset + last.bytes.len() as u64, last.ddl_seq)
-                == (chunk.log, chunk.offset, chunk.ddl_seq)
-            && last.bytes.len() + chunk.bytes.len() <= PIECE_BYTES
-        {
-            return last.bytes.extend_from_slice(&chunk.bytes);
-        }
-        self.chunks.push(WalChunk { epoch: self.epoch, chunk: self.chunks.len() as u64, ..chunk.clone() });
-    }
-
-    /// Removes everything from byte `offset` of WAL `log` on.
-    fn cut(&mut self, log: u64, offset: u64) {
-        self.chunks.retain(|chunk| (chunk.log, chunk.offset) < (log, offset));
-        if let Some(last) = self.chunks.last_mut().filter(|last| last.log == log) {
-            last.bytes.truncate((offset - last.offset) as usize);
-        }
-    }
-
-    /// Uploads the chunks. Returns how many chunks there are.
-    async fn put(self, to: &Bucket) -> Result<u64> {
-        let (mut previous_crc32c, count) = (0, self.chunks.len() as u64);
-        for chunk in self.chunks {
-            let chunk = WalChunk { previous_crc32c, ..chunk };
-            let key = names::wal_chunk(chunk.epoch, chunk.chunk);
-            previous_crc32c = crc32c(&put(to, &key, |nonce| chunk.encode(nonce)).await?);
-        }
-        Ok(count)
     }
 }
 

@@ -77,6 +77,11 @@ impl Undecided {
         Ok(())
     }
 
+    /// WAL and offset of the end of the last whole record. A rollback replaces nothing that comes before it.
+    pub(crate) fn end(&self) -> (u64, u64) {
+        self.end
+    }
+
     /// Returns the record that rolls the undecided transactions back, and where to append it to the log;
     /// None: there are none.
     pub(crate) fn rollback(&self) -> Option<Rollback> {

@@ -17,10 +17,10 @@ use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord, Files};
 use crate::machine::Executor;
 use crate::protocol::history::clone::{CloneRequest, Pins};
+use crate::protocol::history::log_copy::LogReader;
 use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
-use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::shared::Shared;
 use crate::protocol::start::local::random_nonce;
@@ -148,8 +148,9 @@ async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result
     let root = &moment.image.root;
     write_manifest(bucket, root, dir).await?;
     let mut logs = LogWriter::new(dir.to_owned(), root.wal_min);
-    for chunk in state_copy::read_log(bucket, root.id.epoch, moment).await? {
-        logs.append(&chunk)?;
+    let mut log = LogReader::new(bucket, root.id.epoch, moment);
+    while let Some(chunks) = log.next().await? {
+        chunks.iter().try_for_each(|chunk| logs.append(chunk))?;
     }
     logs.finish().map(drop)
 }
