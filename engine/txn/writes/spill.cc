@@ -174,15 +174,17 @@ Status Spill::add(const WriteSet &set) {
   if (error) return Status(Code::kNoSpace, "creating the directory " + directory_ + ": " + error.message());
   auto runs = std::make_shared<Runs>(*runs_);
   const std::vector<uint64_t> interval_ends = set.interval_ends();
-  if (runs->size() + interval_ends.size() > kRunsMax) {
+  // Each interval takes a call that reads the whole set, and a run. Intervals that earlier write sets have
+  // spilled are left out.
+  auto before = std::upper_bound(interval_ends.begin(), interval_ends.end(), set.first_sequence());
+  if (runs->size() + static_cast<size_t>(interval_ends.end() - before) > kRunsMax) {
     return Status(Code::kInvalid,
                   "the transaction has too many parts on local disk; raise atoll_transaction_memory");
   }
-  uint64_t from = 0;
-  for (const uint64_t before : interval_ends) {
-    // Each call reads the whole set, so intervals that earlier write sets have spilled are left out.
-    if (before > set.first_sequence()) ATOLL_RETURN_IF_ERROR(write_interval(set, from, before, runs.get()));
-    from = before;
+  uint64_t from = before == interval_ends.begin() ? 0 : *(before - 1);
+  for (; before != interval_ends.end(); ++before) {
+    ATOLL_RETURN_IF_ERROR(write_interval(set, from, *before, runs.get()));
+    from = *before;
   }
   runs_ = std::move(runs);
   return Status::Ok();

@@ -226,6 +226,23 @@ TEST_F(SpillTest, RollbackToASavepointDeletesTheFilesBehindIt) {
   EXPECT_EQ(count(main), 1u);
 }
 
+// The limit of 1,000 parts counts the part of each savepoint once, however often the transaction goes to
+// disk.
+TEST_F(SpillTest, ManySavepointsDoNotKeepATransactionFromTheDisk) {
+  open();
+  auto transaction = manager->begin(nullptr);
+  for (uint64_t i = 0; i < 600; ++i) {
+    ASSERT_TRUE(transaction->put(main, key(i), "before").ok());
+    transaction->set_savepoint();
+  }
+  for (const char *value : {"x", "y", "z"}) write_much(transaction.get(), other, value);
+  ASSERT_TRUE(transaction->is_spilled());
+  ASSERT_TRUE(transaction->rollback_to_savepoint(299).ok());
+  EXPECT_EQ(scan(transaction.get(), other).size(), 0u);
+  EXPECT_EQ(scan(transaction.get(), main).size(), 300u);
+  ASSERT_TRUE(transaction->commit(true).ok());
+}
+
 TEST_F(SpillTest, APreparedOneCommitsAndRollsBack) {
   open();
   for (const bool commit : {false, true}) {
