@@ -49,10 +49,9 @@ class EntryCursor {
   bool has_seen_all_commits() const {
     return table_.transaction()->commits_seen(table_.family()) == commits_;
   }
-  // Whether the cursor shows the newest version of every entry, own writes included.
-  bool is_newest() const {
-    return table_.transaction()->write_count() == writes_ && table_.newest_sequence() == sequence_;
-  }
+  // Whether the transaction itself has written since the cursor was opened, to whatever table. The cursor
+  // does not show these writes.
+  bool has_later_own_writes() const { return table_.transaction()->write_count() != writes_; }
 
  private:
   static constexpr uint64_t kForEstimates = UINT64_MAX;

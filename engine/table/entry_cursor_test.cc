@@ -69,13 +69,11 @@ TEST_F(EntryCursorTest, a_read_with_locks_shows_what_others_have_committed_since
   set_lock(one_.get(), RowLock::kExclusive);
   EXPECT_THAT(shown(all()), ElementsAre(10, 20, 30));
   EXPECT_FALSE(one_->transaction()->has_snapshot());
-  EXPECT_TRUE(cursor_->is_newest());
   EXPECT_TRUE(cursor_->has_seen_all_commits());
   commit_rows({row_of(15)});
-  EXPECT_FALSE(cursor_->is_newest());
   EXPECT_FALSE(cursor_->has_seen_all_commits());
   EXPECT_THAT(shown(all()), ElementsAre(10, 15, 20, 30));
-  EXPECT_TRUE(cursor_->is_newest());
+  EXPECT_TRUE(cursor_->has_seen_all_commits());
 }
 
 TEST_F(EntryCursorTest, own_writes_are_shown_by_the_next_search) {
@@ -84,8 +82,9 @@ TEST_F(EntryCursorTest, own_writes_are_shown_by_the_next_search) {
     EXPECT_THAT(shown(all()), ElementsAre(10, 20, 30));
     EXPECT_FALSE(cursor_->has_own_writes());
     ASSERT_ATOLL_OK(insert(one_.get(), row_of(15)));
-    EXPECT_FALSE(cursor_->is_newest());
+    EXPECT_TRUE(cursor_->has_later_own_writes());
     EXPECT_THAT(shown(all()), ElementsAre(10, 15, 20, 30));
+    EXPECT_FALSE(cursor_->has_later_own_writes());
     EXPECT_TRUE(cursor_->has_own_writes());
     cursor_->close();
     one_->rollback();

@@ -338,8 +338,21 @@ Status RowCursor::accept_entry(uint8_t *record, Accepted *accepted) {
   return Status::Ok();
 }
 
-// Locks the row, then delivers its newest version. `seen` is the row as the cursor has read it. If nothing
-// was committed since the cursor was opened, `seen` is the newest version and is not read again.
+// Whether the row that the cursor shows under primary_key_, which is locked, is its newest version. Another
+// transaction that has changed the row since the cursor was opened has ended, because it had the lock.
+Status RowCursor::is_newest(bool *newest) const {
+  *newest = entries_.has_seen_all_commits();
+  if (!*newest || !entries_.has_later_own_writes()) return Status::Ok();
+  // An own write that the cursor shows is not undone while the statement uses the cursor: savepoints that are
+  // set within the statement are younger than the cursor.
+  bool has_written = false;
+  ATOLL_RETURN_IF_ERROR(table_.transaction()->has_written(table_.family(), primary_key_, &has_written));
+  *newest = !has_written;
+  return Status::Ok();
+}
+
+// Locks the row, then delivers its newest version. `seen` is the row as the cursor has read it. It is not
+// read again if it is the newest version.
 Status RowCursor::lock_and_fetch(const std::string_view *seen, uint8_t *record, Fetched *fetched) {
   bool waited = false;
   const Status status = place_ == Place::kOnEntry ? locks_.lock_or_peek(primary_key_, &waited)
@@ -348,7 +361,9 @@ Status RowCursor::lock_and_fetch(const std::string_view *seen, uint8_t *record, 
   if (status.code() == Code::kLockTimeout && table_.mode().skip_locked) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(status);
   ATOLL_RETURN_IF_ERROR(check_snapshot());
-  if (seen == nullptr || waited || !entries_.is_newest()) return fetch(record, fetched);
+  bool newest = false;
+  if (seen != nullptr && !waited) ATOLL_RETURN_IF_ERROR(is_newest(&newest));
+  if (!newest) return fetch(record, fetched);
   const bool is_unchecked = table_.protects_ranges() || codec::is_large_row(*seen);
   if (is_unchecked && filter_.may_refuse()) {
     bool passes = false;

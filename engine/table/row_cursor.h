@@ -198,6 +198,7 @@ class RowCursor {
   Status check_entry_condition(std::string_view key, std::string_view value, uint8_t *record,
                                Accepted *accepted);
   Status check_row_filter(Accepted *accepted);
+  Status is_newest(bool *newest) const;
   Status lock_and_fetch(const std::string_view *seen, uint8_t *record, Fetched *fetched);
   Status fetch(uint8_t *record, Fetched *fetched);
   Status check_snapshot();

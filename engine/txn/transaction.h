@@ -98,6 +98,9 @@ class Transaction {
   virtual Status insert(lsm::Family *family, std::string_view key, std::string_view value,
                         const LockWait &wait, size_t unique_length = 0) = 0;
   virtual uint64_t write_count() const = 0;
+  // Sets *found to whether the transaction has written the key, or removed it. Errors: kUnavailable,
+  // kCorruption.
+  virtual Status has_written(const lsm::Family *family, std::string_view key, bool *found) const = 0;
 
   // Keeps other transactions from inserting into [lower, upper) until this transaction ends. Never waits. If
   // other transactions have uncommitted writes in the range, the first of these in the direction of the scan

@@ -88,6 +88,7 @@ class TransactionImpl final : public Transaction {
   Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper,
                       bool forward) override;
   uint64_t commits_seen(const lsm::Family *family) const override;
+  Status has_written(const lsm::Family *family, std::string_view key, bool *found) const override;
   uint64_t write_count() const override { return writes_shown_.load(std::memory_order_relaxed); }
 
   size_t set_savepoint() override;

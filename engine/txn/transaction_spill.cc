@@ -114,6 +114,14 @@ Status TransactionImpl::find_own(const lsm::Family *family, std::string_view key
   return Status::Ok();
 }
 
+Status TransactionImpl::has_written(const lsm::Family *family, std::string_view key, bool *found) const {
+  *found = false;
+  if (writes_ == nullptr) return Status::Ok();
+  rocksdb::PinnableSlice value;
+  const Status status = find_own(family, key, found, &value);
+  return status.code() == Code::kNotFound ? Status::Ok() : status;
+}
+
 // ---- Preparing and committing spilled writes -----------------------------------------------------
 
 // Calls visit() for each temp key that the transaction has written. Visits a key several times if several
