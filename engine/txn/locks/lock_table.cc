@@ -22,16 +22,18 @@ namespace {
 
 constexpr uint16_t kTakenMax = UINT16_MAX;  // a Grant::taken of this value is not counted down any more
 
+// Successive numbers end in successive bytes. Eight such keys get buckets beside each other, in one line of
+// the CPU's cache: a statement that locks a million rows in their order waits less often for memory.
 uint32_t hash_of(const LockKey &key) {
-  uint64_t h = std::hash<std::string_view>{}(key.key);
-  h ^= key.family_id * 0x9E3779B97F4A7C15ull;
+  constexpr uint8_t kNeighbours = 8;
+  const uint8_t last = key.key.empty() ? 0 : static_cast<uint8_t>(key.key.back());
+  uint64_t h = std::hash<std::string_view>{}(key.key.substr(0, key.key.size() - (key.key.empty() ? 0 : 1)));
+  h ^= (uint64_t{key.family_id} << 8 | last / kNeighbours) * 0x9E3779B97F4A7C15ull;
   h *= 0xBF58476D1CE4E5B9ull;
-  return static_cast<uint32_t>(h >> 32);
+  return static_cast<uint32_t>(h >> 32) ^ last % kNeighbours;
 }
 
-size_t bucket_of(const Shard &shard, uint32_t hash) {
-  return (hash / LockTable::Impl::kShards) & (shard.buckets.size() - 1);
-}
+size_t bucket_of(const Shard &shard, uint32_t hash) { return hash & (shard.buckets.size() - 1); }
 
 Lock *find(const Shard &shard, const LockKey &key, uint32_t hash) {
   if (shard.buckets.empty()) return nullptr;

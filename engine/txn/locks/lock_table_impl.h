@@ -149,8 +149,9 @@ struct LockOwner::State {
 };
 
 struct LockTable::Impl {
-  static constexpr size_t kShards = 256;  // number of hash tables for row locks
-  static constexpr size_t kSlots = 256;   // number of lists of range locks and row ranges
+  static constexpr size_t kShards =
+      256;  // number of hash tables for row locks: one per highest byte of a hash
+  static constexpr size_t kSlots = 256;  // number of lists of range locks and row ranges
 
   mutable std::array<Shard, kShards> shards;
   mutable std::array<RangeSlot, kSlots> slots;
@@ -165,7 +166,7 @@ struct LockTable::Impl {
   std::atomic<size_t> row_locks_max{0};  // 0: no limit
   std::atomic<size_t> row_ranges_max{KeyRanges::kRangesMax};
 
-  Shard &shard_of(uint32_t hash) const { return shards[hash % kShards]; }
+  Shard &shard_of(uint32_t hash) const { return shards[hash >> 24]; }
 
   RangeSlot &slot_of(const LockKey &key) const;
   Mutex &mutex_of(const Request &request) const {
