@@ -115,6 +115,9 @@ bench-oltp: build sysbench ## QUICK=1 ROWS=200000 THREADS=1,4 REPEAT=3 RUN_SECON
 bench-access: build   ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="ref join": the statements of the cost contracts, CPU of each
 	@$(PYTHON) bench/access.py $(BENCH_ARGS) $(if $(ONLY),--only "$(ONLY)")
 
+bench-bulk: build     ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="UPDATE": statements that read or change many rows
+	@$(PYTHON) bench/bulk.py $(BENCH_ARGS) $(if $(ONLY),--only "$(ONLY)")
+
 bench-commit: build sysbench ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
 	@$(PYTHON) bench/commit.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(LATENCIES),--latencies $(LATENCIES)) $(if $(BINLOG),--binlog $(BINLOG))
 

@@ -1,6 +1,8 @@
 // See range_guard.h.
 #include "table/locks/range_guard.h"
 
+#include <optional>
+
 namespace atoll::table {
 
 static_assert(txn::kIndexStartBytes == codec::kKeyStartLength);
@@ -13,6 +15,7 @@ std::string next_key(std::string_view key) {
 
 void RangeGuard::start(std::string_view from, bool forward) {
   reached_.assign(from);
+  calls_ = 0;
   is_forward_ = forward;
   kind_ = Kind::kRange;
 }
@@ -57,13 +60,16 @@ Status RangeGuard::protect_to(EntryCursor *entries, const Scan &scan) {
   if (is_point() || !table_.protects_ranges()) return Status::Ok();
   txn::Transaction *transaction = table_.transaction();
   const std::string start = reached_;
+  const bool with_rows = ++calls_ > kRowLocksMax && scan.secondary < 0 && !table_.mode().skip_locked;
   std::string last_obstacle;
   for (;;) {
     const std::string goal = goal_of(*entries, scan);
     if (scan.forward ? goal <= reached_ : goal >= reached_) return Status::Ok();
+    std::optional<txn::LockMode> rows;
+    if (with_rows && entries->valid()) rows = RowLocks::mode_of(table_.mode().lock);
     const txn::Transaction::Obstacle obstacle =
-        scan.forward ? transaction->lock_range(table_.family(), reached_, goal, true)
-                     : transaction->lock_range(table_.family(), goal, reached_, false);
+        scan.forward ? transaction->lock_range(table_.family(), reached_, goal, true, rows)
+                     : transaction->lock_range(table_.family(), goal, reached_, false, rows);
     reached_ = obstacle.reached;
     if (!obstacle.entry.empty()) {
       bool waited = false;

@@ -54,6 +54,12 @@ class RangeGuard {
   Status protect_to(EntryCursor *entries, const Scan &scan);
 
  private:
+  // From this row of a scan on, the locked ranges include the rows, so that a scan of a million rows does not
+  // make a million row locks. The ranges also lock keys that no row has: another transaction waits also when
+  // it searches for such a key with a lock. So a shorter scan makes row locks. SKIP LOCKED always does: the
+  // rows that it skips stay unlocked.
+  static constexpr uint32_t kRowLocksMax = 1000;
+
   enum class Kind : uint8_t {
     kRange,  // range locks protect the keys that the scan passes
     kPoint,  // a row lock on one key of a unique index protects the search instead of a range lock
@@ -65,6 +71,7 @@ class RangeGuard {
   const OpenTable &table_;
   RowLocks &locks_;
   std::string reached_;  // the key up to which the scan has locked the range
+  uint32_t calls_ = 0;   // of protect_to() in this scan
   bool is_forward_ = true;
   Kind kind_ = Kind::kRange;
 };

@@ -75,6 +75,25 @@ TEST_P(RangeGuardTest, a_scan_protects_as_far_as_it_has_come) {
     EXPECT_EQ(insert(other_.get(), number), Code::kLockTimeout) << number;
 }
 
+TEST_P(RangeGuardTest, a_long_scan_locks_its_rows_with_its_ranges) {
+  std::vector<Row> many;
+  for (uint32_t number = 100; number < 2100; number++) many.push_back(row_of(number));
+  commit_rows(many);
+  set_lock(one_.get(), RowLock::kExclusive);
+  set_lock(other_.get(), RowLock::kExclusive);
+  ASSERT_ATOLL_OK(read(one_.get(), whole(1900), &rows_));
+  EXPECT_EQ(rows_.size(), 1900u);
+  const size_t row_locks = locks(*one_, txn::LockKind::kRow).size();
+  EXPECT_EQ(row_locks > 1010, index() != kPrimary) << row_locks;
+  for (const Row &row : {rows_.front(), rows_[1500], rows_.back()}) {
+    EXPECT_EQ(read(other_.get(), {kPrimary, exact(kPrimary, row)}, &rows_).code(), Code::kLockTimeout);
+    other_->rollback();
+  }
+  const uint32_t last = forward() ? 2099 : 10;
+  ASSERT_ATOLL_OK(read(other_.get(), {kPrimary, exact(kPrimary, row_of(last))}, &rows_));
+  EXPECT_EQ(rows_, std::vector<Row>{row_of(last)}) << "the scan has not come as far";
+}
+
 TEST_P(RangeGuardTest, two_may_read_a_range_into_which_neither_may_insert_then) {
   set_lock(other_.get(), RowLock::kShared);
   for (Session *reader : {one_.get(), other_.get()})

@@ -17,6 +17,11 @@ class RowLocks {
  public:
   explicit RowLocks(const OpenTable &table) : table_(table) {}
 
+  // Requires: not kNone.
+  static txn::LockMode mode_of(RowLock lock) {
+    return lock == RowLock::kShared ? txn::LockMode::kShared : txn::LockMode::kExclusive;
+  }
+
   // Locks a key, which need not exist. *waited (may be nullptr): whether the call waited for the lock of
   // another transaction. Does nothing for TEMPORARY tables. Errors: those of LockTable::lock().
   Status lock(std::string_view key, RowLock mode, bool *waited) {

@@ -38,6 +38,11 @@ void KeyRanges::halve() {
   }
 }
 
+bool KeyRanges::overlaps(std::string_view lower, std::string_view upper) const {
+  const auto it = ranges_.lower_bound(upper);
+  return it != ranges_.begin() && std::prev(it)->second > lower;
+}
+
 bool KeyRanges::contains(std::string_view key) const {
   const auto it = ranges_.upper_bound(key);
   return it != ranges_.begin() && std::prev(it)->second > key;

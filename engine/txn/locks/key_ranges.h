@@ -19,6 +19,8 @@ class KeyRanges {
   // Adds [lower, upper) to the set, nothing if lower >= upper. Requires: both bounds are not empty strings.
   void add(std::string_view lower, std::string_view upper, size_t ranges_max = kRangesMax);
   bool contains(std::string_view key) const;
+  // Whether the set has a key in [lower, upper). Requires: lower < upper.
+  bool overlaps(std::string_view lower, std::string_view upper) const;
   size_t size() const { return ranges_.size(); }
 
   // Calls visit(lower, upper) for each range, in order.

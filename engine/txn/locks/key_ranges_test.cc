@@ -58,6 +58,11 @@ TEST(KeyRangesTest, RandomRangesMatchTheModel) {
         runs += model[key] && (key == 0 || !model[key - 1]);
       }
       ASSERT_EQ(ranges.size(), runs);
+      const size_t from = random() % kKeys, to = from + 1 + random() % (kKeys - from);
+      const bool has_any =
+          std::find(model.begin() + static_cast<long>(from), model.begin() + static_cast<long>(to), true) !=
+          model.begin() + static_cast<long>(to);
+      ASSERT_EQ(ranges.overlaps(name(from), name(to)), has_any) << from << " to " << to;
     }
   }
 }

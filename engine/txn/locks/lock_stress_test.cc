@@ -78,6 +78,7 @@ struct Settings {
   bool ordered = false;        // true: exclusive locks in ascending order, so no deadlock is possible
   bool kills = false;          // true: a thread kills owners at random
   bool short_waits = false;    // true: the timeout of each wait is 0 to 2 ms
+  bool scans = false;          // true: most rows are locked by scans, whose ranges include the rows
   size_t row_locks_max = 0;    // with more row locks, an owner exchanges them for row ranges; 0: never
   size_t row_ranges_max = 64;  // with more row ranges of an owner in an index, KeyRanges joins neighbours
 };
@@ -163,7 +164,7 @@ class Stress {
       if (random() % 8 == 0) std::this_thread::yield();
     }
     for (const auto &[k, count] : held) model_.released(k, owner->transaction_id());
-    if (settings_.row_locks_max == 0) {
+    if (settings_.row_locks_max == 0 && !settings_.scans) {
       EXPECT_EQ(owner->locks_held(), held.size());
     }
     table_.unlock_all(owner);
@@ -175,6 +176,11 @@ class Stress {
     uint64_t timeout_ms = kForeverMs;
     if (settings_.short_waits) timeout_ms = random() % 3;
     const std::string name = name_of(key);
+    if (settings_.scans && random() % 4 != 0) {
+      std::string lower = name, upper = name + '\0';
+      table_.lock_range(
+          owner, 7, &lower, &upper, [](std::string *, std::string *) {}, mode);
+    }
     const Status status = table_.lock(owner, {7, name}, mode, {timeout_ms}, nullptr);
     switch (status.code()) {
       case Code::kOk:
@@ -295,6 +301,26 @@ TEST(LockStressTest, RowRangesReachOverTheKeysOfOthers) {
   settings.row_locks_max = 1;
   settings.row_ranges_max = 1;
   Stress(settings).run(new_seed());
+}
+
+TEST(LockStressTest, ScansLockRangesWithTheirRows) {
+  Settings settings;
+  settings.keys = 8;
+  settings.scans = true;
+  settings.short_waits = true;
+  settings.kills = true;
+  Stress(settings).run(new_seed());
+}
+
+TEST(LockStressTest, OrderedScansNeverDeadlock) {
+  Settings settings;
+  settings.threads = 8;
+  settings.keys = 10;
+  settings.ordered = true;
+  settings.scans = true;
+  Stress stress(settings);
+  stress.run(new_seed());
+  EXPECT_EQ(stress.deadlocks(), 0u);
 }
 
 TEST(LockStressTest, KillsOfLongWaits) {

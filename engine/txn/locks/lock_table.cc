@@ -359,8 +359,9 @@ bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
   Shard &shard = shard_of(request->hash);
   MutexLock guard(shard.mutex);
   // The owner's own row range suffices only if no owner has a row lock on the key, and none waits for one.
-  if (own_row_range_serves(slot, *request) && find(shard, request->key, request->hash) == nullptr)
-    return true;
+  request->in_own_range =
+      own_row_range_serves(slot, *request) && find(shard, request->key, request->hash) == nullptr;
+  if (request->in_own_range) return true;
   if (grant_now(&shard, *request)) return true;
   if (!enqueue_it) return false;
   Lock *lock = find(shard, request->key, request->hash);
@@ -371,9 +372,11 @@ bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
 
 // Waits for row ranges of other owners, and for the row lock, until the lock is granted.
 Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool *waited) {
-  const auto began = Clock::now();
-  for (;;) {
-    if (grant_after_look(request, false)) break;
+  if (grant_after_look(request, false)) {
+    if (!request->in_own_range) pin_exchanged(*request);
+    return Status::Ok();
+  }
+  for (const auto began = Clock::now();;) {
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
     const auto spent_ms = static_cast<uint64_t>(spent.count());
     if (spent_ms >= wait.timeout_ms) {
@@ -386,6 +389,7 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
     // grant it again.
     request->slot = nullptr;
     request->state = RequestState::kWaiting;
+    if (grant_after_look(request, false)) break;
   }
   pin_exchanged(*request);
   return Status::Ok();

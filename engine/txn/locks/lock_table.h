@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -168,10 +169,12 @@ class LockTable {
   // its slot. One atomic read, in one total order with lock_range(); Transaction::insert() needs this order.
   bool has_ranges(const LockKey &key) const;
   // Lets `narrow` cut [*lower, *upper) down to a range in which other owners have no uncommitted writes, then
-  // locks that range. Never waits. Requires: both bounds in one index.
+  // locks that range. Never waits. Requires: both bounds in one index. `rows`: the mode of a row range that
+  // the range becomes, too, unless it conflicts with another owner's row range. For a key in it, lock() makes
+  // no row lock, unless another owner has one.
   using Narrow = std::function<void(std::string *lower, std::string *upper)>;
   void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
-                  const Narrow &narrow);
+                  const Narrow &narrow, std::optional<LockMode> rows = {});
   // Waits until no other owner's range contains `key`, then calls `write` before any such range can be
   // granted. `narrow` and `write` run under a mutex of the index, so they must not call the lock table.
   // Errors: those of lock(), and what `write` returns.

@@ -67,7 +67,8 @@ struct Request {
   Clock::time_point since;       // when the wait began
   uint32_t hash = 0;             // of `key`; not set for a lock_insert()
   LockMode mode = LockMode::kShared;
-  bool upgrade = false;  // true: the owner holds a shared lock and wants an exclusive one
+  bool upgrade = false;       // true: the owner holds a shared lock and wants an exclusive one
+  bool in_own_range = false;  // true: the owner's row range serves, so it needs no row lock
   RequestState state = RequestState::kWaiting;  // guarded by Impl::mutex_of() of the request
   // Of the search for cycles, guarded by the graph mutex: the numbers (Impl::epoch) of the last search that
   // has reached this request and of the last one that has expanded it, and from which request it was reached.
@@ -135,7 +136,8 @@ struct LockOwner::State {
   std::vector<Grant *> held;
   size_t immune = 0;                  // unlock() must not release held[0 .. immune)
   std::atomic<size_t> held_count{0};  // number of elements of `held` that are not nullptr
-  std::atomic<size_t> exchanged{0};   // row locks that have become row ranges
+  // Row locks that have become row ranges, and calls of lock_range() that made row ranges.
+  std::atomic<size_t> exchanged{0};
 
   std::vector<RangeHold *> ranges;  // for the owner's thread only
 
@@ -188,6 +190,12 @@ struct LockTable::Impl {
   // In row_range.cc.
   void bound_row_locks(LockOwner::State *owner);
   void exchange_row_locks(LockOwner::State *owner);
+  // Whether no other owner's row range conflicts with a row range [lower, upper) of this mode. Two owners
+  // with such ranges would wait for each other. Makes [lower, upper) a row range. Both require the slot's
+  // mutex.
+  bool may_be_row_range(const RangeHold &own, LockMode mode, std::string_view lower,
+                        std::string_view upper) const;
+  void add_row_range(RangeHold *hold, LockMode mode, std::string_view lower, std::string_view upper);
   size_t exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted, size_t from);
   void release_ranges(LockOwner::State *owner);
 

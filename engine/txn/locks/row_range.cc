@@ -1,4 +1,5 @@
-// Row ranges: they replace the row locks of an owner that has very many.
+// Row ranges: they replace the row locks of an owner that has very many. A scan that locks ranges of keys
+// makes row ranges of these, and has few row locks then (LockTable::lock_range()).
 //
 // Each row lock goes into KeyRanges as a range of one key. The ranges of successive numbers touch, so
 // KeyRanges stores them as one. Beyond a limit, KeyRanges joins neighbouring ranges together with the keys
@@ -70,6 +71,23 @@ void LockTable::Impl::exchange_row_locks(LockOwner::State *owner) {
   trim_held(owner);
 }
 
+bool LockTable::Impl::may_be_row_range(const RangeHold &own, LockMode mode, std::string_view lower,
+                                       std::string_view upper) const {
+  return std::none_of(own.slot->holds.begin(), own.slot->holds.end(), [&](const auto &hold) {
+    const auto &[shared, exclusive] = hold->rows;
+    return hold->owner != own.owner && hold->family_id == own.family_id &&
+           (exclusive.overlaps(lower, upper) ||
+            (mode == LockMode::kExclusive && shared.overlaps(lower, upper)));
+  });
+}
+
+void LockTable::Impl::add_row_range(RangeHold *hold, LockMode mode, std::string_view lower,
+                                    std::string_view upper) {
+  const bool is_counted = hold->has_row_ranges();
+  hold->rows[static_cast<size_t>(mode)].add(lower, upper, row_ranges_max.load(std::memory_order_relaxed));
+  if (!is_counted) hold->slot->row_ranges.fetch_add(1);
+}
+
 // Exchanges row locks of one index, from sorted[from] on. Returns the index in `sorted` from which the next
 // call goes on.
 size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted,
@@ -80,7 +98,6 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
   MutexLock slot_guard(slot.mutex);
   RangeHold *hold = find_hold(slot, owner, first);
   if (hold == nullptr) hold = make_hold(&slot, owner, first);
-  const size_t ranges_max = row_ranges_max.load(std::memory_order_relaxed);
   std::string end;
   size_t at = from;
   for (; at < std::min(sorted.size(), from + kExchangedAtOnce); ++at) {
@@ -88,9 +105,7 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     Lock *lock = grant->lock;
     if (lock->family_id != hold->family_id || lock->key().substr(0, kIndexStartBytes) != index) break;
     set_range_end(lock->key(), &end);
-    const bool is_counted = hold->has_row_ranges();
-    hold->rows[static_cast<size_t>(grant->mode)].add(lock->key(), end, ranges_max);
-    if (!is_counted) slot.row_ranges.fetch_add(1);
+    add_row_range(hold, grant->mode, lock->key(), end);
     Shard &shard = shard_of(lock->hash);
     MutexLock guard(shard.mutex);
     if (lock->queue_head != nullptr) continue;

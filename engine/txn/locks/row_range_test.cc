@@ -81,6 +81,26 @@ TEST_F(RowRangeTest, SuccessiveKeysBecomeOneRangeThatHasNoOtherInIt) {
   EXPECT_EQ(lock(&c, 31, kS), Code::kLockTimeout);
 }
 
+TEST_F(RowRangeTest, AScanLocksItsRowsWithItsRange) {
+  ASSERT_EQ(lock(&b, 5, kX), Code::kOk);
+  std::string lower = row(0), upper = row(50);
+  table.lock_range(
+      &a, kFamily, &lower, &upper, [](std::string *, std::string *) {}, kX);
+  const size_t before = structures(1);
+  for (int i = 10; i < 50; ++i) ASSERT_EQ(lock(&a, i, kX), Code::kOk);
+  EXPECT_EQ(structures(1), before) << "no row locks";
+  EXPECT_EQ(lock(&a, 5, kX), Code::kLockTimeout) << "b has a row lock in the range";
+  EXPECT_EQ(lock(&b, 5, kX), Code::kOk) << "and keeps it";
+  EXPECT_EQ(lock(&b, 7, kX), Code::kLockTimeout) << "the range locks rows that its owner has not reached";
+  EXPECT_EQ(lock(&b, 50, kX), Code::kOk) << "behind the range";
+  auto reader = waiting(&c, 20, kS);
+  auto writer = waiting(&a, 5, kX);
+  table.unlock_all(&b);
+  EXPECT_EQ(writer.get(), Code::kOk);
+  table.unlock_all(&a);
+  EXPECT_EQ(reader.get(), Code::kOk);
+}
+
 TEST_F(RowRangeTest, ARowWithWaitersKeepsItsLock) {
   table.set_row_locks_max(10);
   ASSERT_EQ(lock(&a, 0, kX), Code::kOk);
