@@ -21,7 +21,7 @@ TSAN_REPORT="halt_on_error=1 second_deadlock_stack=1"
 cpp_tests_left_out() {
   printf 'CatalogTest.five_thousand_tables_open_within_a_second:PreparedTest.RecoveredAfterACrash'
   awk '/^TEST_F/ { name = $0; gsub(/TEST_F\(|\).*| /, "", name); sub(/,/, ".", name) } / crash\(\[/ { printf ":%s", name }' \
-    "$ATOLL_ROOT/engine/txn/spill_test.cc"
+    "$ATOLL_ROOT/engine/txn/writes/spill_test.cc"
 }
 
 run_cpp() {
