@@ -70,6 +70,7 @@ void RowCursor::end_statement() {
   filter_.set_condition(false);
   locks_.forget_newest();
   locks_.allow_semi_consistent(false);
+  lookups_.close();
   row_.Reset();
   if (row_buffer_.capacity() > kKeptBytesMax) std::string().swap(row_buffer_);
 }
@@ -379,13 +380,19 @@ Status RowCursor::lock_and_fetch(const std::string_view *seen, uint8_t *record, 
 Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
   row_.Reset();
   if (!table_.locking()) table_.transaction()->make_snapshot();
-  const Status status = table_.transaction()->get(table_.family(), primary_key_, table_.read_at(), &row_);
-  if (status.code() == Code::kNotFound) {
+  bool exists = false;
+  std::string_view packed;
+  if (table_.is_sequence() || !lookups_.find(primary_key_, &exists, &packed)) {
+    const Status status = table_.transaction()->get(table_.family(), primary_key_, table_.read_at(), &row_);
+    exists = status.code() != Code::kNotFound;
+    if (exists) ATOLL_RETURN_IF_ERROR(status);
+    packed = row_.ToStringView();
+  }
+  if (!exists) {
     *fetched = Fetched::kAbsent;
     return Status::Ok();
   }
-  ATOLL_RETURN_IF_ERROR(status);
-  if (locks_.returned_unlocked() && codec::is_large_row(row_.ToStringView())) {
+  if (locks_.returned_unlocked() && codec::is_large_row(packed)) {
     // A row in pieces is locked before it is read, because without the lock the pieces might belong to two
     // versions of the row.
     locks_.lock_returned();
@@ -396,11 +403,11 @@ Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
   *fetched = Fetched::kRefused;
   if (filter_.may_refuse(place_ == Place::kPoint)) {
     bool passes = false;
-    ATOLL_RETURN_IF_ERROR(filter_.evaluate(primary_key_, row_.ToStringView(), &passes));
+    ATOLL_RETURN_IF_ERROR(filter_.evaluate(primary_key_, packed, &passes));
     if (!passes) return Status::Ok();
   }
   *fetched = Fetched::kRow;
-  return deliver(row_.ToStringView(), record);
+  return deliver(packed, record);
 }
 
 // With atoll_snapshot_isolation: fails with kDeadlock if another transaction has changed the row since the

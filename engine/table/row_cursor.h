@@ -30,6 +30,7 @@
 #include "table/locks/range_guard.h"
 #include "table/row_batch.h"
 #include "table/row_filter.h"
+#include "table/scan/ordered_lookups.h"
 #include "table/locks/row_locks.h"
 #include "table/search_bounds.h"
 
@@ -76,6 +77,7 @@ class RowCursor {
       : table_(layout, statement),
         view_(*view),
         entries_(table_),
+        lookups_(table_),
         locks_(table_),
         guard_(table_, &locks_),
         filter_(table_, view) {}
@@ -212,6 +214,7 @@ class RowCursor {
   OpenTable table_;
   RowView &view_;
   EntryCursor entries_;
+  OrderedLookups lookups_;
   RowLocks locks_;
   RangeGuard guard_;
   RowFilter filter_;

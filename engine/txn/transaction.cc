@@ -26,6 +26,7 @@ std::unique_ptr<rocksdb::Iterator> bounded_iterator(const lsm::Family *family, r
   if (!options.upper.empty()) read.iterate_upper_bound = &bounds->upper_slice;
   read.fill_cache = options.fill_cache;
   read.readahead_size = options.readahead_bytes;
+  read.max_skippable_internal_keys = options.hidden_max;
   return family->iterator(read);
 }
 

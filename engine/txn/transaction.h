@@ -40,6 +40,9 @@ struct ScanOptions {
   // True: all entries in the range begin with `lower`, their unique start (see put()). Spilled files of a
   // large transaction that have no such entry are then not read.
   bool unique_start = false;
+  // More deleted entries and old versions than this in one step or search make the cursor invalid, with an
+  // error; 0: it passes any number.
+  uint64_t hidden_max = 0;
 };
 
 class Manager;

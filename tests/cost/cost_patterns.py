@@ -149,6 +149,7 @@ READS = (
     Pattern("LIKE", "SELECT * FROM t FORCE INDEX (by_word) WHERE word LIKE CONCAT('w', LPAD({m} DIV 100, 5, '0'), '%')", 3, 12, gets=10),
     Pattern("prefix index", "SELECT * FROM t FORCE INDEX (by_text) WHERE text LIKE CONCAT(LPAD({m} DIV 100, 8, '0'), '%')", 3, 12, gets=10),
     Pattern("eq_ref join", "SELECT t.* FROM few STRAIGHT_JOIN t ON t.id = few.id", 0, 0, gets=10),
+    Pattern("eq_ref join of neighbours", "SELECT SUM(one.plain + other.plain) FROM t AS one STRAIGHT_JOIN t AS other ON other.id = one.id WHERE one.id BETWEEN {m} AND {m} + 990", 3, 210, gets=16, unpacked=220, conditions=110),
     Pattern("ref join", "SELECT t.* FROM few STRAIGHT_JOIN t FORCE INDEX (by_k) ON t.k = few.id", 10, 12, gets=10),
     Pattern("ref join, covering", "SELECT t.k FROM few STRAIGHT_JOIN t FORCE INDEX (by_k) ON t.k = few.id", 10, 12),
     Pattern("ref join to a prefix", "SELECT t.* FROM few STRAIGHT_JOIN t FORCE INDEX (by_ten) ON t.ten = few.id DIV 100", 10, 110, gets=100, unpacked=200, conditions=100),

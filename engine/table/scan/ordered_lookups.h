@@ -1,0 +1,55 @@
+// Looks up rows whose primary keys come in ascending order, as in a join that reads its first table in the
+// order of the key. It steps a cursor from row to row, which costs a fraction of a point lookup.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "table/open_table.h"
+#include "txn/reads/cursor.h"
+
+namespace atoll::table {
+
+class OrderedLookups {
+ public:
+  explicit OrderedLookups(const OpenTable &table) : table_(table) {}
+
+  // Finds the row of `key`, for a consistent read that has its snapshot or a read that has locked the row.
+  // Returns true if the cursor has found out whether there is a row, and then sets *exists, and *packed to
+  // the row; it is valid until the next call or close(). False: the caller looks the row up. This is so for
+  // the first keys, if the keys are in no order or too far apart, if the transaction itself has written the
+  // row, and after errors of the cursor.
+  bool find(const std::string &key, bool *exists, std::string_view *packed);
+  // Called at the end of a statement. Frees the cursor.
+  void close();
+
+  // After this many ascending keys the cursor begins to follow them. Its first search costs as much as two or
+  // three lookups. Each time when the next key was too far away, the number doubles.
+  static constexpr uint32_t kKeysMin = 16, kKeysMax = 4096;
+  // Most entries that the cursor passes from one key to the next. Three steps cost as much as a lookup.
+  static constexpr uint32_t kStepsMax = 3;
+  // Most deleted entries and old versions that it passes on the way.
+  static constexpr uint64_t kHiddenMax = 30;
+
+ private:
+  bool follow(const std::string &key);
+  bool is_behind(const std::string &key) const {
+    return cursor_->Valid() && cursor_->key().ToStringView() < key;
+  }
+  bool stop();
+  uint64_t commits_seen() const;
+  bool has_later_own_write(const std::string &key) const;
+
+  const OpenTable &table_;
+  std::unique_ptr<txn::Cursor> cursor_;
+  std::string last_;            // the key of the last call
+  uint64_t writes_ = 0;         // the transaction's own writes when the cursor was opened
+  uint64_t commits_ = 0;        // commits_seen() before the cursor was opened
+  uint32_t ascending_ = 0;      // how many keys in ascending order have come
+  uint32_t wanted_ = kKeysMin;  // with as many ascending keys the cursor begins to follow
+  bool is_following_ = false;   // the cursor is on the first entry that is not less than `last_`
+};
+
+}  // namespace atoll::table
