@@ -59,6 +59,7 @@ void RowCursor::note_moved() {
 // were read ahead.
 void RowCursor::begin_again() {
   close();
+  lookups_.close();
   bounds_.clear();
   batch_.restart();
 }

@@ -117,10 +117,10 @@ class Transaction {
     std::string entry;    // empty: no obstacle
     std::string reached;  // forward: the first key that is not locked; backward: the first key that is locked
   };
-  // `rows`: all keys in the range are locked, too, in this mode, also those that no row has yet
-  // (row_range.cc).
+  // `row`: the only key in the range that has a row; it is locked, too, where that is possible without a wait
+  // (LockTable::lock_range()).
   virtual Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper,
-                              bool forward, std::optional<LockMode> rows = {}) = 0;
+                              bool forward, std::optional<RowInRange> row = {}) = 0;
   // A counter that grows when a transaction that wrote to the family ends. A cursor that was opened before
   // does not show that transaction's writes.
   virtual uint64_t commits_seen(const lsm::Family *family) const = 0;

@@ -86,7 +86,7 @@ class TransactionImpl final : public Transaction {
   Status insert(lsm::Family *family, std::string_view key, std::string_view value, const LockWait &wait,
                 size_t unique_length) override;
   Obstacle lock_range(lsm::Family *family, std::string_view lower, std::string_view upper, bool forward,
-                      std::optional<LockMode> rows) override;
+                      std::optional<RowInRange> row) override;
   uint64_t commits_seen(const lsm::Family *family) const override;
   Status has_written(const lsm::Family *family, std::string_view key, bool *found) const override;
   uint64_t write_count() const override { return writes_shown_.load(std::memory_order_relaxed); }

@@ -90,14 +90,14 @@ Status TransactionImpl::insert(lsm::Family *family, std::string_view key, std::s
 
 Transaction::Obstacle TransactionImpl::lock_range(lsm::Family *family, std::string_view lower,
                                                   std::string_view upper, bool forward,
-                                                  std::optional<LockMode> rows) {
+                                                  std::optional<RowInRange> row) {
   count_work(WorkKind::kRangeLocks);
   Obstacle obstacle;
   std::string from(lower), to(upper);
   const auto narrow = [&](std::string *low, std::string *high) {
     manager_->find_foreign_write(this, family, low, high, forward, &obstacle.entry);
   };
-  manager_->locks()->lock_range(&owner_, family->id(), &from, &to, narrow, rows);
+  manager_->locks()->lock_range(&owner_, family->id(), &from, &to, narrow, row);
   obstacle.reached = forward ? std::move(to) : std::move(from);
   return obstacle;
 }

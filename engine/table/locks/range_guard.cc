@@ -65,11 +65,11 @@ Status RangeGuard::protect_to(EntryCursor *entries, const Scan &scan) {
   for (;;) {
     const std::string goal = goal_of(*entries, scan);
     if (scan.forward ? goal <= reached_ : goal >= reached_) return Status::Ok();
-    std::optional<txn::LockMode> rows;
-    if (with_rows && entries->valid()) rows = RowLocks::mode_of(table_.mode().lock);
+    std::optional<txn::RowInRange> row;
+    if (with_rows && entries->valid()) row = {RowLocks::mode_of(table_.mode().lock), entries->key()};
     const txn::Transaction::Obstacle obstacle =
-        scan.forward ? transaction->lock_range(table_.family(), reached_, goal, true, rows)
-                     : transaction->lock_range(table_.family(), goal, reached_, false, rows);
+        scan.forward ? transaction->lock_range(table_.family(), reached_, goal, true, row)
+                     : transaction->lock_range(table_.family(), goal, reached_, false, row);
     reached_ = obstacle.reached;
     if (!obstacle.entry.empty()) {
       bool waited = false;

@@ -47,7 +47,10 @@ bool OrderedLookups::follow(const std::string &key) {
   writes_ = table_.transaction()->write_count();
   commits_ = commits_seen();
   cursor_ = table_.transaction()->scan(table_.family(), table_.read_at(), options);
-  if (cursor_->has_own_writes()) return stop();
+  if (cursor_->has_own_writes()) {
+    cursor_.reset();
+    return stop();
+  }
   cursor_->Seek(key);
   is_following_ = true;
   return true;

@@ -22,7 +22,8 @@ class OrderedLookups {
   // the first keys, if the keys are in no order or too far apart, if the transaction itself has written the
   // row, and after errors of the cursor.
   bool find(const std::string &key, bool *exists, std::string_view *packed);
-  // Called at the end of a statement. Frees the cursor.
+  // Called between statements, because each has a snapshot of its own, and HANDLER continues with a cursor of
+  // an earlier one. Frees the cursor.
   void close();
 
   // After this many ascending keys the cursor begins to follow them. Its first search costs as much as two or

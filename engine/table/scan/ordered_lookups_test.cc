@@ -102,6 +102,16 @@ TEST_F(OrderedLookupsTest, own_writes_are_seen_and_others_are_not) {
   for (uint32_t id = 208; id < 300; id += 2) EXPECT_EQ(get(one_.get(), id), (Row{id, id / 2}));
 }
 
+TEST_F(OrderedLookupsTest, each_statement_of_handler_has_its_own_snapshot) {
+  for (uint32_t i = 1; i < 2 * OrderedLookups::kKeysMin; i++) {
+    one_->cursor.begin_again();
+    EXPECT_EQ(get(one_.get(), 2), (Row{2, i}));
+    commit(one_.get());
+    ASSERT_ATOLL_OK(update(other_.get(), {2, i}, {2, i + 1}));
+    commit(other_.get());
+  }
+}
+
 TEST_F(OrderedLookupsTest, a_read_with_locks_sees_the_newest_rows) {
   set_lock(one_.get(), RowLock::kExclusive);
   EXPECT_LE(lookups(ids(2, 200, 2)), OrderedLookups::kKeysMin);

@@ -179,7 +179,7 @@ class Stress {
     if (settings_.scans && random() % 4 != 0) {
       std::string lower = name, upper = name + '\0';
       table_.lock_range(
-          owner, 7, &lower, &upper, [](std::string *, std::string *) {}, mode);
+          owner, 7, &lower, &upper, [](std::string *, std::string *) {}, RowInRange{mode, name});
     }
     const Status status = table_.lock(owner, {7, name}, mode, {timeout_ms}, nullptr);
     switch (status.code()) {

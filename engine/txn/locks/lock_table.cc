@@ -334,6 +334,13 @@ Status LockTable::lock_recovered(LockOwner *owner, const LockKey &key) {
   return Status::Ok();
 }
 
+bool LockTable::Impl::has_row_lock(const LockKey &key) const {
+  const uint32_t hash = hash_of(key);
+  const Shard &shard = shard_of(hash);
+  MutexLock guard(shard.mutex);
+  return find(shard, key, hash) != nullptr;
+}
+
 bool LockTable::Impl::grant_now(Shard *shard, const Request &request) {
   Lock *lock = find_or_create(shard, request.key, request.hash);
   bool is_new = false;

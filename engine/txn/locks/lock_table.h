@@ -47,6 +47,12 @@ struct LockKey {
   std::string_view key;    // full data key; copied when a lock is made
 };
 
+// A key in a range that is to be locked together with the range (LockTable::lock_range()).
+struct RowInRange {
+  LockMode mode = LockMode::kExclusive;
+  std::string_view key;
+};
+
 // All keys of one index begin with the same bytes: table prefix and index number. This is how many bytes
 // these are.
 inline constexpr size_t kIndexStartBytes = 6;
@@ -169,12 +175,12 @@ class LockTable {
   // its slot. One atomic read, in one total order with lock_range(); Transaction::insert() needs this order.
   bool has_ranges(const LockKey &key) const;
   // Lets `narrow` cut [*lower, *upper) down to a range in which other owners have no uncommitted writes, then
-  // locks that range. Never waits. Requires: both bounds in one index. `rows`: the mode of a row range that
-  // the range becomes, too, unless it conflicts with another owner's row range. For a key in it, lock() makes
-  // no row lock, unless another owner has one.
+  // locks that range. Never waits. Requires: both bounds in one index. `row`: the only key in the range that
+  // has a row. If nobody has a row lock on it, and no other owner a row range that conflicts, the range
+  // becomes a row range of this mode, too; then lock() grants the key without a row lock.
   using Narrow = std::function<void(std::string *lower, std::string *upper)>;
   void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
-                  const Narrow &narrow, std::optional<LockMode> rows = {});
+                  const Narrow &narrow, std::optional<RowInRange> row = {});
   // Waits until no other owner's range contains `key`, then calls `write` before any such range can be
   // granted. `narrow` and `write` run under a mutex of the index, so they must not call the lock table.
   // Errors: those of lock(), and what `write` returns.

@@ -178,6 +178,7 @@ struct LockTable::Impl {
   // In lock_table.cc. grant_now() requires the shard's mutex and what LOCKTAB-5 asks for; it returns true if
   // the lock is granted.
   bool grant_now(Shard *shard, const Request &request);
+  bool has_row_lock(const LockKey &key) const;  // of any owner, or a request for one. Takes the shard's mutex
   Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
   void pin_exchanged(const Request &request);
   // Looks at the row ranges and, if they allow the request, tries to grant the lock. Takes the mutexes that
@@ -190,9 +191,11 @@ struct LockTable::Impl {
   // In row_range.cc.
   void bound_row_locks(LockOwner::State *owner);
   void exchange_row_locks(LockOwner::State *owner);
-  // Whether no other owner's row range conflicts with a row range [lower, upper) of this mode. Two owners
-  // with such ranges would wait for each other. Makes [lower, upper) a row range. Both require the slot's
-  // mutex.
+  // Makes [lower, upper) a row range if nobody has a row lock on the key of `row`, which is in it, and no
+  // other owner a conflicting row range: two owners with such ranges would wait for each other. All three
+  // require the slot's mutex.
+  void lock_row_in_range(RangeHold *hold, const RowInRange &row, std::string_view lower,
+                         std::string_view upper);
   bool may_be_row_range(const RangeHold &own, LockMode mode, std::string_view lower,
                         std::string_view upper) const;
   void add_row_range(RangeHold *hold, LockMode mode, std::string_view lower, std::string_view upper);

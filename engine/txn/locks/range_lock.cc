@@ -81,7 +81,7 @@ RangeSlot &LockTable::Impl::slot_of(const LockKey &key) const {
 bool LockTable::has_ranges(const LockKey &key) const { return impl_->slot_of(key).count.load() > 0; }
 
 void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
-                           const Narrow &narrow, std::optional<LockMode> rows) {
+                           const Narrow &narrow, std::optional<RowInRange> row) {
   LockOwner::State *state = owner->state_.get();
   const LockKey key{family_id, *lower};
   RangeSlot &slot = impl_->slot_of(key);
@@ -93,10 +93,7 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   narrow(lower, upper);
   if (*lower >= *upper) return;
   hold->ranges.add(*lower, *upper);
-  if (rows && impl_->may_be_row_range(*hold, *rows, *lower, *upper)) {
-    impl_->add_row_range(hold, *rows, *lower, *upper);
-    state->exchanged.fetch_add(1, std::memory_order_relaxed);
-  }
+  if (row && row->key >= *lower && row->key < *upper) impl_->lock_row_in_range(hold, *row, *lower, *upper);
   // Inserts that wait already possibly have to wait for this owner now, too. Wake them, so that they call
   // BeforeWait for this owner.
   if (impl_->before_wait) wake_waiting(slot);

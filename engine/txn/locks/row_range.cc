@@ -71,6 +71,23 @@ void LockTable::Impl::exchange_row_locks(LockOwner::State *owner) {
   trim_held(owner);
 }
 
+// While the slot has no row ranges, other owners get row locks without its mutex. The first range leaves the
+// row out: it only makes them take the mutex from then on (LOCKTAB-5), so that has_row_lock() cannot be
+// overtaken.
+void LockTable::Impl::lock_row_in_range(RangeHold *hold, const RowInRange &row, std::string_view lower,
+                                        std::string_view upper) {
+  if (!may_be_row_range(*hold, row.mode, lower, upper)) return;
+  if (hold->slot->row_ranges.load() == 0) {
+    const std::string behind = std::string(row.key) + '\0';
+    if (lower < row.key) return add_row_range(hold, row.mode, lower, row.key);
+    if (behind < upper) add_row_range(hold, row.mode, behind, upper);
+    return;
+  }
+  if (has_row_lock({hold->family_id, row.key})) return;
+  add_row_range(hold, row.mode, lower, upper);
+  hold->owner->exchanged.fetch_add(1, std::memory_order_relaxed);
+}
+
 bool LockTable::Impl::may_be_row_range(const RangeHold &own, LockMode mode, std::string_view lower,
                                        std::string_view upper) const {
   return std::none_of(own.slot->holds.begin(), own.slot->holds.end(), [&](const auto &hold) {

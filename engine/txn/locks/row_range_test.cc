@@ -30,6 +30,15 @@ class RowRangeTest : public ::testing::Test {
   Code lock(LockOwner *owner, int number, LockMode mode, uint64_t timeout_ms = 0) {
     return table.lock(owner, {kFamily, row(number)}, mode, LockWait{timeout_ms}, nullptr).code();
   }
+  // Locks row `number` as a scan does that has come from the row beside it.
+  Code scan(LockOwner *owner, int number, LockMode mode, bool forward = true, uint64_t timeout_ms = 0) {
+    std::string lower = forward ? row(number - 1) + '\0' : row(number);
+    std::string upper = forward ? row(number) + '\0' : row(number + 1);
+    const std::string key = row(number);
+    table.lock_range(
+        owner, kFamily, &lower, &upper, [](std::string *, std::string *) {}, RowInRange{mode, key});
+    return lock(owner, number, mode, timeout_ms);
+  }
   // Starts a lock() on another thread, and returns when it waits.
   std::future<Code> waiting(LockOwner *owner, int number, LockMode mode) {
     const uint64_t before = table.waits();
@@ -81,24 +90,37 @@ TEST_F(RowRangeTest, SuccessiveKeysBecomeOneRangeThatHasNoOtherInIt) {
   EXPECT_EQ(lock(&c, 31, kS), Code::kLockTimeout);
 }
 
-TEST_F(RowRangeTest, AScanLocksItsRowsWithItsRange) {
-  ASSERT_EQ(lock(&b, 5, kX), Code::kOk);
-  std::string lower = row(0), upper = row(50);
-  table.lock_range(
-      &a, kFamily, &lower, &upper, [](std::string *, std::string *) {}, kX);
-  const size_t before = structures(1);
-  for (int i = 10; i < 50; ++i) ASSERT_EQ(lock(&a, i, kX), Code::kOk);
-  EXPECT_EQ(structures(1), before) << "no row locks";
-  EXPECT_EQ(lock(&a, 5, kX), Code::kLockTimeout) << "b has a row lock in the range";
-  EXPECT_EQ(lock(&b, 5, kX), Code::kOk) << "and keeps it";
-  EXPECT_EQ(lock(&b, 7, kX), Code::kLockTimeout) << "the range locks rows that its owner has not reached";
-  EXPECT_EQ(lock(&b, 50, kX), Code::kOk) << "behind the range";
-  auto reader = waiting(&c, 20, kS);
-  auto writer = waiting(&a, 5, kX);
+TEST_F(RowRangeTest, AScanLocksItsRowsWithItsRanges) {
+  for (const bool forward : {true, false}) {
+    for (int i = 1; i < 50; ++i) ASSERT_EQ(scan(&a, forward ? i : 50 - i, kX, forward), Code::kOk);
+    EXPECT_LE(structures(1), 4u) << "row locks of the first rows, a range and a row range";
+    EXPECT_GE(a.locks_held(), 45u);
+    EXPECT_EQ(lock(&b, 20, kS), Code::kLockTimeout);
+    EXPECT_EQ(lock(&b, 51, kX), Code::kOk) << "behind the range";
+    auto reader = waiting(&c, 20, kS);
+    table.unlock_all(&a);
+    EXPECT_EQ(reader.get(), Code::kOk);
+    for (LockOwner *owner : {&b, &c}) table.unlock_all(owner);
+  }
+}
+
+TEST_F(RowRangeTest, AScanThatWaitsForAReaderLetsItWriteFirst) {
+  ASSERT_EQ(lock(&b, 5, kS), Code::kOk);
+  for (int i = 1; i < 5; ++i) ASSERT_EQ(scan(&a, i, kX), Code::kOk);
+  auto scanning = std::async(std::launch::async, [this] { return scan(&a, 5, kX, true, 60000); });
+  while (table.waits() == 0) std::this_thread::yield();
+  EXPECT_EQ(lock(&b, 5, kX), Code::kOk) << "an upgrade goes first";
   table.unlock_all(&b);
-  EXPECT_EQ(writer.get(), Code::kOk);
-  table.unlock_all(&a);
-  EXPECT_EQ(reader.get(), Code::kOk);
+  EXPECT_EQ(scanning.get(), Code::kOk);
+}
+
+TEST_F(RowRangeTest, AScanThatFailsToGetARowLeavesItToOthers) {
+  ASSERT_EQ(lock(&b, 5, kX), Code::kOk);
+  for (int i = 1; i < 5; ++i) ASSERT_EQ(scan(&a, i, kX), Code::kOk);
+  EXPECT_EQ(scan(&a, 5, kX), Code::kLockTimeout);
+  table.unlock_all(&b);
+  EXPECT_EQ(lock(&c, 5, kX), Code::kOk);
+  EXPECT_EQ(lock(&c, 3, kX), Code::kLockTimeout);
 }
 
 TEST_F(RowRangeTest, ARowWithWaitersKeepsItsLock) {
