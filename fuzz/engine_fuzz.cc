@@ -1,8 +1,8 @@
-// libFuzzer over what the engine reads from table files: rows and keys. ATOLL_FUZZ_TARGET names the target;
-// ATOLL_FUZZ_SEEDS=DIR writes valid inputs of it into a folder instead.
+// libFuzzer over what the engine reads from table files: rows, keys and descriptions of tables.
+// ATOLL_FUZZ_TARGET names the target; ATOLL_FUZZ_SEEDS=DIR writes valid inputs of it into a folder instead.
 //
 // An input begins with two bytes that choose a random table or index; what follows is what stands in the
-// database.
+// database. For a description the two bytes mean nothing.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "catalog/description/description_record.h"
+#include "catalog/description/test_descriptions.h"
 #include "codec/key_codec.h"
 #include "codec/large_row.h"
 #include "codec/row_codec.h"
@@ -140,19 +142,41 @@ std::string key_seed(uint64_t shape) {
   return shape_bytes(shape) + static_cast<char>(key.size()) + key + unpack;
 }
 
+// What can be read of a description is possible, is written to the same bytes, and can be shown.
+void read_description(std::string_view input) {
+  const ExactCopy stored(input.substr(kShapeBytes));
+  catalog::TableDescription table;
+  if (!catalog::decode(stored.view(), &table).ok()) return;
+  require(catalog::check(table).ok(), "a description that can be read is possible");
+  require(catalog::encode(table) == stored.view(), "a description comes back as it was");
+  require(catalog::difference(table, table).empty(), "a description is as it is");
+  catalog::TableDescription other = table;
+  other.columns.pop_back();
+  for (catalog::ColumnDescription &column : other.columns) column.name += "'";
+  other.keys.clear();
+  require(!catalog::difference(table, other).empty(), "a difference is told");
+  (void)catalog::changes(other, table);
+}
+
+std::string description_seed(uint64_t shape) {
+  return shape_bytes(shape) + catalog::encode(catalog::RandomDescription(shape).table());
+}
+
 struct Target {
   const char *name;
   void (*read)(std::string_view input);
   std::string (*seed)(uint64_t shape);
 };
 
-constexpr Target kTargets[] = {{"rows", read_row, row_seed}, {"keys", read_key, key_seed}};
+constexpr Target kTargets[] = {{"rows", read_row, row_seed},
+                               {"keys", read_key, key_seed},
+                               {"descriptions", read_description, description_seed}};
 
 const Target &chosen() {
   const char *name = std::getenv("ATOLL_FUZZ_TARGET");
   for (const Target &target : kTargets)
     if (name != nullptr && std::strcmp(name, target.name) == 0) return target;
-  std::fprintf(stderr, "ATOLL_FUZZ_TARGET must be one of rows keys\n");
+  std::fprintf(stderr, "ATOLL_FUZZ_TARGET must be one of rows keys descriptions\n");
   std::exit(2);
 }
 

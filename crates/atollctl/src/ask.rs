@@ -14,6 +14,11 @@ pub(crate) enum Consent {
 }
 
 impl Consent {
+    /// `yes`: whether the user has given the option `--yes`.
+    pub(crate) fn of(yes: bool) -> Self {
+        if yes { Self::Given } else { Self::Asked }
+    }
+
     /// Prints `what`, which says what will be done, and returns when the user agrees.
     ///
     /// Errors: `Invalid` when the user does not agree, or when standard input is no terminal, so that nobody

@@ -38,7 +38,7 @@ fn print(printer: &Printer, certificate: &Certificate) {
     let words = match certificate.fitness {
         Fitness::Fit => "FIT: Atoll can be used there",
         Fitness::Unfit => "UNFIT: do not use Atoll there, data would be lost",
-        Fitness::Unknown => "not told: nothing is wrong in what was examined, and not all of it could be",
+        Fitness::Unknown => "UNKNOWN: nothing wrong was found, but not everything could be examined",
     };
     printer.line(&format!("{} after {} requests: {words}", certificate.place, certificate.requests));
 }

@@ -2,8 +2,11 @@
 //! commands and options.
 
 use crate::copy::TargetOptions;
+use crate::database::clones::CloneAction;
+use crate::database::settings::SettingsOptions;
 use crate::figures::cost::CostOptions;
 use crate::figures::ui::UiOptions;
+use crate::protect;
 use crate::snapshot::SnapshotAction;
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
@@ -20,6 +23,13 @@ pub(crate) enum Command {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
     },
+    /// Shows or changes the settings that the bucket keeps for all servers of the database: history, schedule.
+    Settings {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        #[command(flatten)]
+        options: SettingsOptions,
+    },
     /// Lists the table files of the newest root.
     Ls {
         /// file:///absolute/path or s3://bucket/prefix
@@ -27,6 +37,15 @@ pub(crate) enum Command {
         /// List every object below the prefix instead.
         #[arg(long)]
         objects: bool,
+        /// List the columns and keys of all tables instead.
+        #[arg(long, conflicts_with = "objects")]
+        schema: bool,
+        /// Of which state: the name of a snapshot; or a moment, '2026-11-20 10:00:00' in UTC; or `now`
+        #[arg(long, value_name = "STATE", default_value = PRESENT, requires = "schema")]
+        state: String,
+        /// Where a scratch directory is made for the schema. Default: that for temporary files. Takes twice the log.
+        #[arg(long, value_name = "DIRECTORY", requires = "schema")]
+        scratch: Option<PathBuf>,
     },
     /// Lists the published roots, claims and fences.
     Roots {
@@ -38,13 +57,16 @@ pub(crate) enum Command {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
     },
-    /// Checks that the bucket holds everything a restore of the newest root needs.
+    /// Checks that the bucket holds everything a restore of the newest root needs; with --all, also of the past.
     Verify {
         /// file:///absolute/path or s3://bucket/prefix
         url: String,
         /// Also read every table file and check its checksum.
         #[arg(long)]
         deep: bool,
+        /// Also check what each snapshot, each clone and the whole history need.
+        #[arg(long, conflicts_with = "restore")]
+        all: bool,
         /// Prove it: restore into a scratch directory as a new server does, read every table file, and leave the outcome in the bucket.
         #[arg(long)]
         restore: bool,
@@ -145,17 +167,29 @@ pub(crate) enum Command {
         action: SnapshotAction,
     },
     /// Makes another database that begins with the state of this one, beside a running server or without one. Copies no table file.
+    #[command(subcommand_negates_reqs = true)]
     Clone {
+        #[command(subcommand)]
+        action: Option<CloneAction>,
         /// file:///absolute/path or s3://bucket/prefix of the database to clone
-        url: String,
+        #[arg(required = true)]
+        url: Option<String>,
         /// Where the clone will be: another prefix of the same bucket, or another directory. Must be empty.
-        new_url: String,
+        #[arg(required = true)]
+        new_url: Option<String>,
         /// Begin with a state of the past instead of what is in the bucket now.
         #[command(flatten)]
         past: PastOptions,
         /// Delete what an unfinished clone into NEW_URL has left. No such clone may be running.
         #[arg(long)]
         discard_unfinished: bool,
+        /// No server opens the tables of the clone, or of clones of it, before it has masked their rows: see atoll_mask_file.
+        #[arg(long)]
+        mask: bool,
+        /// From when on the clone is not needed any more: '2027-01-31' or '2027-01-31 10:00:00', in UTC. `clone list` shows it;
+        /// `clone drop-expired` removes the clone then.
+        #[arg(long, value_name = "DATE", value_parser = protect::parse_until)]
+        expires: Option<u64>,
     },
     /// Keeps a copy of the database in another bucket, service or directory in step, beside a running server: copies what is new.
     Copy {
@@ -195,6 +229,30 @@ pub(crate) enum Command {
         /// Only say what would be done.
         #[arg(long)]
         dry_run: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Puts a clone back to the present of its parent, or to a state of the past: removes it, and makes it again in the same place.
+    Reset {
+        /// file:///absolute/path or s3://bucket/prefix of the clone
+        url: String,
+        #[command(flatten)]
+        past: PastOptions,
+        /// The last server of the clone did not end in order, and surely does not run any more.
+        #[arg(long)]
+        take_over: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Removes a whole database, for example a clone, with its snapshots and its history. Refused while a server or a clone needs it.
+    Drop {
+        /// file:///absolute/path or s3://bucket/prefix
+        url: String,
+        /// The last server did not end in order, and surely does not run any more.
+        #[arg(long)]
+        take_over: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -252,7 +310,10 @@ impl Command {
     pub(crate) fn url(&self) -> &str {
         match self {
             Self::Snapshot { action } => action.url(),
+            Self::Clone { action: Some(action), .. } => action.url(),
+            Self::Clone { url, .. } => url.as_deref().unwrap_or_default(),
             Self::Status { url }
+            | Self::Settings { url, .. }
             | Self::Ls { url, .. }
             | Self::Roots { url }
             | Self::Commits { url }
@@ -260,10 +321,11 @@ impl Command {
             | Self::Fsck { url, .. }
             | Self::Doctor { url, .. }
             | Self::Certify { url, .. }
-            | Self::Clone { url, .. }
             | Self::Copy { url, .. }
             | Self::Materialize { url, .. }
             | Self::Restore { url, .. }
+            | Self::Reset { url, .. }
+            | Self::Drop { url, .. }
             | Self::Release { url }
             | Self::Du { url, .. }
             | Self::Diff { url, .. }

@@ -2,17 +2,17 @@
 //! a place that cannot share files with the parent.
 
 use crate::ask;
-use crate::output::{Printer, size};
+use crate::output::{Printer, shown, size};
 use crate::progress::{bytes_bar, show};
 use clap::Args;
 use objstore::date::utc;
-use objstore::protocol::{CopyRequest, CopyStatus, Inspector, Past};
+use objstore::protocol::{CopyRequest, CopyStatus, Inspector, LeftBehind, Past};
 use objstore::{Bucket, Pace, StoreConfig, StoreError};
 
 /// How to reach the place of the copy, where that differs from the database's.
 #[derive(Args, Default)]
 pub(crate) struct TargetOptions {
-    /// S3 endpoint of the new place. Default of these options: that of the database.
+    /// S3 endpoint of the new place. Default of these options: as for the database.
     #[arg(long, env = "ATOLL_TO_S3_ENDPOINT", value_name = "ENDPOINT")]
     to_endpoint: Option<String>,
     /// Region of the new bucket.
@@ -58,8 +58,8 @@ impl TargetOptions {
 pub(crate) enum Purpose {
     /// Copy the present state. A later call brings the copy up to date.
     InStep { limit_mib_per_second: Option<u64> },
-    /// Copy one state once: that of the past, or the present state for None.
-    Clone(Option<Past>),
+    /// Copy one state once: a past one, or the present state for None.
+    Clone { past: Option<Past>, must_mask: bool },
 }
 
 /// Returns the name of the target for the source's list of pins. A copy deletes the pins that former copies to
@@ -82,15 +82,16 @@ pub(crate) async fn run(
     target_url: &str,
     purpose: Purpose,
 ) -> Result<bool, StoreError> {
-    let (past, stays_in_step, limit) = match purpose {
-        Purpose::InStep { limit_mib_per_second } => (None, true, limit_mib_per_second),
-        Purpose::Clone(past) => (past, false, None),
+    let (past, stays_in_step, must_mask, limit) = match purpose {
+        Purpose::InStep { limit_mib_per_second } => (None, true, false, limit_mib_per_second),
+        Purpose::Clone { past, must_mask } => (past, false, must_mask, None),
     };
     let request = CopyRequest {
         past,
         place: place_of(target, target_url),
         creator: ask::this_process(),
         stays_in_step,
+        must_mask,
         pace: Pace::new(limit.map(|mib| mib.max(1) << 20)),
     };
     let bar = bytes_bar(printer);
@@ -105,9 +106,36 @@ pub(crate) async fn run(
     };
     match printer.is_json() {
         true => printer.json(&done),
-        false => print_done(printer, &done, target_url),
+        false => {
+            print_done(printer, &done, target_url);
+            lines_about(&done.left_behind).iter().for_each(|line| printer.line(line));
+        }
     }
     Ok(true)
+}
+
+/// Says what the copy does not have, and how to take it along; no line if it has everything.
+fn lines_about(left: &LeftBehind) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !left.snapshots.is_empty() {
+        let names: Vec<String> =
+            left.snapshots.iter().take(5).map(|name| format!("'{}'", shown(name))).collect();
+        let more = if left.snapshots.len() > 5 { ", ..." } else { "" };
+        lines.push(format!(
+            "not in the copy: {} snapshots ({}{more}), {} of them protected. `atollctl clone URL NEWURL --snapshot NAME` takes one \
+             along, as a database of its own",
+            left.snapshots.len(),
+            names.join(", "),
+            left.protected_snapshots.len()
+        ));
+    }
+    if left.history {
+        lines.push(
+            "not in the copy: the history. A server that is started on the copy begins its own, as long as that of this database"
+                .to_owned(),
+        );
+    }
+    lines
 }
 
 fn print_done(printer: &Printer, done: &CopyStatus, target_url: &str) {
@@ -115,7 +143,8 @@ fn print_done(printer: &Printer, done: &CopyStatus, target_url: &str) {
     let commit = done.commit_us.map_or("none".to_owned(), |time| format!("{} UTC", utc(time)));
     let gtid = if done.gtid_position.is_empty() { "none" } else { &done.gtid_position };
     if done.is_unchanged {
-        printer.line(&format!("{target_url} is in step already: root {epoch}/{slot}, last commit {commit}"));
+        printer
+            .line(&format!("{target_url} is up to date already: root {epoch}/{slot}, last commit {commit}"));
         return;
     }
     printer.line(&format!(
@@ -123,7 +152,7 @@ fn print_done(printer: &Printer, done: &CopyStatus, target_url: &str) {
         done.db_uuid
     ));
     printer.line(&format!(
-        "copied {} table files, {}, and {} of MANIFEST and log; {} files, {}, were there; {} objects of former rounds deleted",
+        "copied {} table files, {}, and {} of MANIFEST and log; {} files, {}, were there already; {} objects of earlier copies deleted",
         adopted.copied_files,
         size(adopted.copied_bytes),
         size(done.copied_log_bytes),

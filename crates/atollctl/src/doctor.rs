@@ -84,16 +84,28 @@ pub(crate) async fn examine(bucket: &Bucket) -> Vec<Finding> {
     findings.push(ok("write", "allowed".to_owned()));
     findings.push(read_back(bucket, &key).await);
     findings.push(clock(bucket, &key).await);
-    findings.push(match bucket.delete(&key).await {
-        Ok(()) => ok("delete", "allowed".to_owned()),
-        Err(error) => failed("delete", &error),
-    });
-    findings.push(match bucket.probe_conditional_put(&format!("{key}-probe")).await {
-        Ok(()) => ok("conditional write", "create-only writes work".to_owned()),
+    findings.push(deletion(bucket.delete(&key).await));
+    findings.push(match bucket.probe_create_only(&format!("{key}-probe")).await {
+        Ok(_) => ok("conditional write", "create-only writes work".to_owned()),
         Err(error) => failed("conditional write", &error),
     });
     findings.push(database(bucket).await);
     findings
+}
+
+/// A server works without the right to delete, see disasters.md.
+fn deletion(outcome: Result<(), StoreError>) -> Finding {
+    match outcome {
+        Ok(()) => ok("delete", "allowed".to_owned()),
+        Err(StoreError::Refused(why)) => {
+            let text = format!(
+                "{why}. A server works without this right: it deletes nothing, and the bucket grows. What the doctor wrote stays \
+                 below hint/doctor/"
+            );
+            Finding { step: "delete", verdict: Verdict::Warning, text }
+        }
+        Err(error) => failed("delete", &error),
+    }
 }
 
 /// Sends an upload that is damaged on its way: the store must refuse it.
@@ -106,7 +118,7 @@ async fn upload_checksum(damaging: Result<Bucket, StoreError>) -> Finding {
     match refused {
         Ok(true) => ok(step, "an upload damaged on its way is refused".to_owned()),
         Ok(false) => {
-            let text = "the bucket takes uploads that were damaged on their way: nothing finds out before they are read. Use \
+            let text = "the bucket accepts uploads that were damaged on their way: only a later read finds the damage. Use \
                         https, a network and memory that check themselves, and atollctl verify --deep now and then"
                 .to_owned();
             Finding { step, verdict: Verdict::Warning, text }
@@ -207,6 +219,19 @@ mod tests {
         let last = findings.last().unwrap();
         assert_eq!((last.step, last.verdict), ("list", Verdict::Failed));
         assert!(!last.text.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_key_without_the_right_to_delete_is_a_warning_that_says_what_stays() {
+        let (bucket, faults) = faulty_bucket();
+        faults.refuse_deletes(true);
+        let findings = examine(&bucket).await;
+        let warned: Vec<_> = findings.iter().filter(|f| f.verdict != Verdict::Ok).collect();
+        assert_eq!(
+            warned.iter().map(|f| (f.step, f.verdict)).collect::<Vec<_>>(),
+            [("delete", Verdict::Warning)]
+        );
+        assert!(warned[0].text.contains("hint/doctor/"), "{}", warned[0].text);
     }
 
     #[tokio::test]

@@ -1,9 +1,9 @@
 //! `atollctl`: examines an Atoll database in a bucket, from any machine, with or without a running server.
 //!
-//! `restore` and `materialize` claim a database, and `copy` claims the copy. The other commands write only
+//! `restore`, `materialize`, `reset` and `drop` claim a database, and `copy` claims the copy. The other commands write only
 //! these objects to a database: `doctor` and `certify` write probe objects and delete them again,
-//! `verify --restore` writes its outcome, and pins are written for snapshots, for clones, for commands that
-//! read while they run, and by `gc --pause`.
+//! `verify --restore` writes its outcome, `settings` the settings of the database, and pins are written for
+//! snapshots, for clones, for commands that read while they run, and by `gc --pause`.
 //!
 //! Exit status: 0 when all is well; 1 when something is wrong with the database or the bucket, or when the
 //! request cannot be carried out; 2 when the command could not find out.
@@ -13,6 +13,7 @@ mod certify;
 mod clone;
 mod command;
 mod copy;
+mod database;
 mod doctor;
 mod figures;
 mod gc;
@@ -26,19 +27,21 @@ mod prove;
 mod restore;
 mod rows;
 mod snapshot;
+mod verify;
 
 use ask::Consent;
 use clap::{Args, Parser};
 use command::Command;
-use figures::{cost, diff, du, tail, ui};
+use database::clones::{self, CloneAction};
+use database::{remove, reset, settings};
+use figures::{cost, diff, du, schema, tail, ui};
 use gc::print_unneeded;
-use indicatif::ProgressBar;
 use objstore::certify::{CertifyOptions, Fitness};
 use objstore::date::utc;
-use objstore::protocol::{FsckOptions, Inspector, Past, VerifyReport};
+use objstore::protocol::{FsckOptions, Inspector, OwnerStatus, Past};
 use objstore::region::with_region;
 use objstore::{Bucket, StoreConfig, StoreError, client};
-use output::{Printer, Table, age, size};
+use output::{Printer, Table, age, now_ms, size};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -148,6 +151,11 @@ async fn certify(cli: &Cli, printer: &Printer, options: &CertifyOptions) -> Resu
 async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
     match &cli.command {
         Command::Status { .. } => status(printer, inspector).await,
+        Command::Settings { options, .. } => settings::run(printer, inspector, options).await,
+        Command::Ls { schema: true, state, scratch, .. } => {
+            let place = place(cli, scratch.as_deref()).await?;
+            schema::run(printer, inspector, &place, state).await
+        }
         Command::Ls { objects: false, .. } => files(printer, inspector).await,
         Command::Ls { objects: true, .. } => objects(printer, inspector).await,
         Command::Roots { .. } => roots(printer, inspector).await,
@@ -156,7 +164,7 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
             let place = place_of_rows(cli, *rows, scratch.as_deref()).await?;
             prove::run(printer, inspector, scratch.as_deref(), place.as_ref()).await
         }
-        Command::Verify { deep, .. } => verify(printer, inspector, *deep).await,
+        Command::Verify { deep, all, .. } => verify::run(printer, inspector, *deep, *all).await,
         Command::Fsck { deep, grace_hours, .. } => {
             let grace = Duration::from_secs(grace_hours.saturating_mul(3600));
             fsck(printer, inspector, FsckOptions { deep: *deep, grace, ..FsckOptions::default() }).await
@@ -168,30 +176,32 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         }
         Command::Tail { seconds, .. } => tail::run(printer, inspector.clone(), *seconds).await,
         Command::Cost { options, .. } => cost::run(printer, inspector, options).await,
-        Command::Ui { options, .. } => ui::run(printer, inspector, options).await,
+        Command::Ui { url, options } => ui::run(printer, inspector, url, options).await,
         Command::Snapshot { action } => snapshot::run(printer, inspector, action).await,
-        Command::Clone { new_url, past, discard_unfinished, .. } => {
-            clone_into(cli, printer, inspector, new_url, past.get(), *discard_unfinished).await
-        }
+        Command::Clone { .. } => clone_command(cli, printer, inspector).await,
         Command::Copy { new_url, to, limit_mib_per_second: limit, .. } => {
             let purpose = copy::Purpose::InStep { limit_mib_per_second: *limit };
             let target = connect_target(cli, to, new_url).await?;
             copy::run(printer, inspector, &target, new_url, purpose).await
         }
-        Command::Materialize { yes, .. } => {
-            let consent = if *yes { Consent::Given } else { Consent::Asked };
-            materialize::run(printer, inspector, consent).await
-        }
+        Command::Materialize { yes, .. } => materialize::run(printer, inspector, Consent::of(*yes)).await,
         Command::Restore { past, to: Some(new_url), dry_run: false, .. } => {
-            clone_into(cli, printer, inspector, new_url, Some(restore::wanted(past)?), false).await
+            let past = Some(restore::wanted(past)?);
+            clone_into(cli, printer, inspector, new_url, past, clone::Options::default()).await
         }
         Command::Restore { past, dry_run: true, .. } => {
             restore::plan(printer, inspector, &restore::wanted(past)?).await
         }
         Command::Restore { past, keep, take_over, yes, .. } => {
-            let consent = if *yes { Consent::Given } else { Consent::Asked };
+            let consent = Consent::of(*yes);
             restore::run(printer, inspector, restore::wanted(past)?, keep.as_deref(), *take_over, consent)
                 .await
+        }
+        Command::Reset { url, past, take_over, yes } => {
+            reset::run(printer, inspector, url, past.get(), *take_over, Consent::of(*yes)).await
+        }
+        Command::Drop { take_over, yes, .. } => {
+            remove::run(printer, inspector, *take_over, Consent::of(*yes)).await
         }
         Command::Release { .. } => clone::release(printer, inspector).await,
         Command::Gc { pause: true, .. } => gc::pause(printer, inspector).await,
@@ -204,6 +214,29 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
     }
 }
 
+/// Runs one of the commands that begin with `clone`.
+async fn clone_command(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    match &cli.command {
+        Command::Clone { action: Some(CloneAction::List { .. }), .. } => {
+            clones::list(printer, inspector).await
+        }
+        Command::Clone { action: Some(CloneAction::DropExpired { yes, .. }), .. } => {
+            let connect = async |url: &str| connect_target(cli, &copy::TargetOptions::default(), url).await;
+            clones::drop_expired(printer, inspector, Consent::of(*yes), connect).await
+        }
+        Command::Clone { new_url, past, discard_unfinished, mask, expires, .. } => {
+            let options = clone::Options {
+                discards_unfinished: *discard_unfinished,
+                must_mask: *mask,
+                expires_s: expires.map(|time_us| time_us / 1_000_000),
+            };
+            clone_into(cli, printer, inspector, new_url.as_deref().unwrap_or_default(), past.get(), options)
+                .await
+        }
+        _ => Ok(true),
+    }
+}
+
 /// The bucket and the scratch directory for reading rows; None if `is_wanted` is false. Errors, requests: as
 /// [`complete_config`] if `is_wanted`, otherwise none.
 async fn place_of_rows(
@@ -211,10 +244,13 @@ async fn place_of_rows(
     is_wanted: bool,
     scratch: Option<&Path>,
 ) -> Result<Option<rows::Place>, StoreError> {
-    if !is_wanted {
-        return Ok(None);
-    }
-    Ok(Some(rows::Place { config: complete_config(cli).await?, scratch: scratch.map(Path::to_owned) }))
+    if is_wanted { place(cli, scratch).await.map(Some) } else { Ok(None) }
+}
+
+/// The bucket and the scratch directory for the program that reads rows. Errors, requests: as
+/// [`complete_config`].
+async fn place(cli: &Cli, scratch: Option<&Path>) -> Result<rows::Place, StoreError> {
+    Ok(rows::Place { config: complete_config(cli).await?, scratch: scratch.map(Path::to_owned) })
 }
 
 /// Clones the database of `inspector` into `new_url`. Returns true when the clone was made.
@@ -224,17 +260,25 @@ async fn clone_into(
     inspector: &Inspector,
     new_url: &str,
     past: Option<Past>,
-    discards_unfinished: bool,
+    options: clone::Options,
 ) -> Result<bool, StoreError> {
     let child = connect_target(cli, &copy::TargetOptions::default(), new_url).await?;
     if !clone::shares_files(cli.command.url(), new_url)? {
+        if options.expires_s.is_some() {
+            eprintln!(
+                "atollctl: --expires is kept in the bucket of {}, which knows no copy in another one",
+                cli.command.url()
+            );
+            return Ok(false);
+        }
         eprintln!("atollctl: {new_url} cannot share files with {}: all are copied", cli.command.url());
-        return copy::run(printer, inspector, &child, new_url, copy::Purpose::Clone(past)).await;
+        let purpose = copy::Purpose::Clone { past, must_mask: options.must_mask };
+        return copy::run(printer, inspector, &child, new_url, purpose).await;
     }
-    clone::run(printer, inspector, &child, new_url, past, discards_unfinished).await
+    clone::run(printer, inspector, &child, new_url, past, options).await
 }
 
-/// Connects to the bucket at `url`, where a clone or a copy is to be made.
+/// Connects to the bucket at `url`, where a clone or a copy is or is to be made.
 async fn connect_target(cli: &Cli, to: &copy::TargetOptions, url: &str) -> Result<Bucket, StoreError> {
     client::connect(&with_region(&to.apply(config_of(cli, url))).await, Arc::default())
 }
@@ -293,6 +337,9 @@ async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreE
     if let Some(parent) = &status.parent {
         printer.line(&format!("cloned     from {} at root {}/{}", parent.db_uuid, parent.epoch, parent.slot));
     }
+    if status.must_be_masked {
+        printer.line("masking    its tables open only when their rows are masked (atoll_mask_file)");
+    }
     let (epoch, claimed) = (status.newest_epoch, age(status.claimed_ms));
     printer.line(&format!("epoch      {epoch}, claimed {claimed} by '{}'", status.claimed_by));
     match &status.owner {
@@ -300,7 +347,12 @@ async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreE
             printer.line(&format!("owner      none; '{}' closed it cleanly", owner.server_id));
         }
         Some(owner) => {
-            printer.line(&format!("owner      '{}' (epoch {}), if it lives", owner.server_id, owner.epoch));
+            printer.line(&format!(
+                "owner      '{}' (epoch {}), {}",
+                owner.server_id,
+                owner.epoch,
+                life(owner)
+            ));
         }
         None => printer.line("owner      unknown"),
     }
@@ -322,6 +374,20 @@ async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreE
     printer.line("");
     printer.table(&table);
     Ok(true)
+}
+
+/// Whether the owner has given a sign of life in time. It gives one every 65 s.
+fn is_alive(owner: &OwnerStatus) -> bool {
+    now_ms().saturating_sub(owner.seen_ms) < 140_000
+}
+
+/// What the owner's last sign of life says.
+fn life(owner: &OwnerStatus) -> String {
+    let seen = age(owner.seen_ms);
+    match is_alive(owner) {
+        true => format!("seen {seen}"),
+        false => format!("seen {seen}: it does not run any more, or does not reach the bucket"),
+    }
 }
 
 async fn files(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
@@ -395,50 +461,15 @@ async fn commits(printer: &Printer, inspector: &Inspector) -> Result<bool, Store
     Ok(true)
 }
 
-async fn verify(printer: &Printer, inspector: &Inspector, deep: bool) -> Result<bool, StoreError> {
-    let bar = if deep { progress::bytes_bar(printer) } else { ProgressBar::hidden() };
-    let report = inspector.verify(deep, |done, total| progress::show(&bar, done, total)).await?;
-    bar.finish_and_clear();
-    if printer.is_json() {
-        printer.json(&report);
-    } else {
-        print_verification(printer, &report);
-    }
-    Ok(report.problems.is_empty())
-}
-
-fn print_verification(printer: &Printer, report: &VerifyReport) {
-    let Some(root) = &report.root else {
-        return printer.line("nothing was published yet");
-    };
-    printer.line(&format!(
-        "root {}/{}: {} files checked ({} read), MANIFEST {}, WAL {} chunks ({})",
-        root.epoch,
-        root.slot,
-        report.files_checked,
-        size(report.bytes_read),
-        size(report.manifest_bytes),
-        report.wal_chunks,
-        size(report.wal_bytes)
-    ));
-    for problem in &report.problems {
-        printer.line(&format!("PROBLEM: {problem}"));
-    }
-    printer.line(if report.problems.is_empty() {
-        "ok: the database can be restored from the bucket"
-    } else {
-        "the database can NOT be restored completely from the bucket"
-    });
-}
-
 async fn fsck(printer: &Printer, inspector: &Inspector, options: FsckOptions) -> Result<bool, StoreError> {
+    inspector.check_exists().await?;
     let report = inspector.fsck(options, |_, _| {}).await?;
-    let is_well = report.verified.problems.is_empty();
+    let is_well = verify::is_restorable(&report.verified);
     if printer.is_json() {
         printer.json(&report);
         return Ok(is_well);
     }
-    print_verification(printer, &report.verified);
+    verify::print_newest(printer, &report.verified);
     print_unneeded(printer, "ORPHANED", &report.orphaned);
     print_unneeded(printer, "pending", &report.pending);
     for key in &report.foreign {

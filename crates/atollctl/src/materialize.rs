@@ -50,13 +50,21 @@ fn print_done(printer: &Printer, done: &MaterializeStatus) {
     let adopted = &done.adopted;
     match done.root {
         Some((epoch, slot)) => printer.line(&format!(
-            "copied {} table files, {}; {}, {}, were there from an earlier try; root {epoch}/{slot} names files of its own only",
+            "copied {} table files, {}; {}, {}, were there from an earlier attempt; root {epoch}/{slot} names files of its own only",
             adopted.copied_files,
             size(adopted.copied_bytes),
             adopted.reused_files,
             size(adopted.reused_bytes)
         )),
         None => printer.line("the newest root names files of its own only: nothing was copied"),
+    }
+    if done.former_objects > 0 {
+        printer.line(&format!(
+            "{} objects of former states, {}, are still in the clone's place, with rows that were changed, masked or deleted since. A \
+             running server deletes them: start it before you hand out keys that can read this place",
+            done.former_objects,
+            size(done.former_bytes)
+        ));
     }
     match done.still_held.as_str() {
         "" => printer.line(&format!("independent of: {}", done.independent_of.join(", "))),

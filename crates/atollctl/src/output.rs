@@ -116,12 +116,16 @@ pub(crate) fn now_ms() -> u64 {
 
 /// How long ago a time in milliseconds since 1970 was, by this machine's clock.
 pub(crate) fn age(time_ms: u64) -> String {
-    let seconds = now_ms().saturating_sub(time_ms) / 1000;
+    format!("{} ago", span(now_ms().saturating_sub(time_ms) / 1000))
+}
+
+/// A span of time with a unit that suits it.
+pub(crate) fn span(seconds: u64) -> String {
     match seconds {
-        0..120 => format!("{seconds} s ago"),
-        120..7200 => format!("{} min ago", seconds / 60),
-        7200..172_800 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} days ago", seconds / 86_400),
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -137,6 +141,8 @@ mod tests {
         assert_eq!(table.lines(), ["  n  name", "  7  a", "123  bcd"]);
         table.row(&["5".to_owned(), "é".to_owned()]);
         assert_eq!(table.lines().last().map(String::as_str), Some("  5  é"));
+        let spans = [119, 7199, 7200, 172_800].map(span);
+        assert_eq!(spans, ["119 s", "119 min", "2 h", "2 days"]);
         assert_eq!(shown("a\n\u{1b}é"), "a\\n\\u{1b}é");
         assert_eq!(
             (size(17), size(1536), size(3 << 30)),

@@ -51,6 +51,9 @@ pub(crate) async fn run(
         Err(error) => return refused(error),
         Ok(plan) => plan,
     };
+    if let Err(error) = inspector.check_unowned(takes_over).await {
+        return refused(error);
+    }
     let keep = keep.map_or_else(default_name, str::to_owned);
     let question = format!("{} The present stays as the snapshot '{}'.", what(&plan, &past), shown(&keep));
     if let Err(error) = consent.to(&question) {
@@ -77,7 +80,7 @@ pub(crate) async fn run(
 
 fn what(plan: &RewindStatus, past: &Past) -> String {
     format!(
-        "Restoring {}: the newest commit will be that of {} instead of {}; {} table files, {}, none of which is copied.",
+        "Restoring {}: the newest commit will be of {} instead of {}; {} table files, {}, none of which is copied.",
         name_of(past),
         commit(plan.commit_us, &plan.gtid_position),
         commit(plan.present_commit_us, &plan.present_gtid_position),

@@ -1,5 +1,5 @@
-//! Reads rows for `diff --rows` and `verify --restore --rows`. It runs the program `atollctl-rows`, because
-//! reading rows takes RocksDB, which is not linked into atollctl.
+//! Reads rows for `diff --rows` and `verify --restore --rows`, and the catalog for `ls --schema`. It runs the
+//! program `atollctl-rows`, because that takes RocksDB, which is not linked into atollctl.
 
 use crate::ask;
 use crate::output::{Table, shown};
@@ -31,6 +31,9 @@ pub(crate) struct ChangedRows {
     change: String,
     /// The earlier name of a renamed table; None for a table that was not renamed.
     former_name: Option<String>,
+    /// Which columns and keys have changed; empty when none have, or when one of the states is of an earlier
+    /// version of Atoll, whose catalog does not know them.
+    altered: String,
     inserted: u64,
     changed: u64,
     deleted: u64,
@@ -49,7 +52,7 @@ pub(crate) struct ReadTable {
     pub(crate) problem: String,
 }
 
-/// Compares the rows of the states `first` and `second`. Errors: those of [`run`].
+/// Compares the rows of the states `first` and `second`. Errors: as [`run`].
 pub(crate) async fn diff(
     place: &Place,
     names: &TableNames,
@@ -59,7 +62,7 @@ pub(crate) async fn diff(
     run(place, "diff", &[first, second], |fields| changed_rows(fields, names)).await
 }
 
-/// Reads all rows and index entries of a state. Errors: those of [`run`]. Damage to a table is no error; it
+/// Reads all rows and index entries of a state. Errors: as [`run`]. Damage to a table is no error; it
 /// is returned in [`ReadTable`].
 pub(crate) async fn check(
     place: &Place,
@@ -67,6 +70,27 @@ pub(crate) async fn check(
     state: &str,
 ) -> Result<Vec<ReadTable>, StoreError> {
     run(place, "check", &[state], |fields| read_table(fields, names)).await
+}
+
+/// A line about a table's columns: the table itself, a column, or a key.
+#[derive(Debug, PartialEq)]
+pub(crate) struct SchemaLine {
+    /// The table; a partitioned table has no name of a partition.
+    pub(crate) table: String,
+    /// `table`, `column` or `key`.
+    pub(crate) kind: String,
+    /// The name of the column or key; for the table, the version of the server that described it.
+    pub(crate) name: String,
+    pub(crate) definition: String,
+}
+
+/// Reads the columns and keys of all tables of a state. Errors: those of [`run`].
+pub(crate) async fn schema(
+    place: &Place,
+    names: &TableNames,
+    state: &str,
+) -> Result<Vec<SchemaLine>, StoreError> {
+    run(place, "schema", &[state], |fields| schema_line(fields, names)).await
 }
 
 /// Runs `atollctl-rows` and parses each line of its output with `read`.
@@ -141,13 +165,15 @@ fn parse<T>(text: &str, read: impl Fn(&[&str]) -> Option<T>) -> Option<Vec<T>> {
 
 fn changed_rows(fields: &[&str], names: &TableNames) -> Option<ChangedRows> {
     let (name, rest) = named(fields, names)?;
-    let [change, inserted, changed, deleted, keys_read, former_database, former_table] = *rest else {
+    let [change, inserted, changed, deleted, keys_read, former_database, former_table, altered] = *rest
+    else {
         return None;
     };
     Some(ChangedRows {
         name,
         change: if change.is_empty() { "changed".to_owned() } else { change.to_owned() },
         former_name: (change == "renamed").then(|| full_name(former_database, former_table)),
+        altered: decoded(altered),
         inserted: inserted.parse().ok()?,
         changed: changed.parse().ok()?,
         deleted: deleted.parse().ok()?,
@@ -166,13 +192,25 @@ fn read_table(fields: &[&str], names: &TableNames) -> Option<ReadTable> {
     })
 }
 
+fn schema_line(fields: &[&str], names: &TableNames) -> Option<SchemaLine> {
+    let (table, rest) = named(fields, names)?;
+    let [kind, name, definition] = *rest else { return None };
+    let whole = table.split("#P#").next().unwrap_or_default().to_owned();
+    Some(SchemaLine {
+        table: whole,
+        kind: kind.to_owned(),
+        name: decoded(name),
+        definition: decoded(definition),
+    })
+}
+
 /// Splits a line of the program's output into the table's name, which its first four fields give, and the
 /// other fields.
 fn named<'a, 'b>(fields: &'a [&'b str], names: &TableNames) -> Option<(String, &'a [&'b str])> {
     let [family, prefix, database, table, rest @ ..] = fields else { return None };
     let place = (family.parse().ok()?, prefix.parse().ok()?);
     // Only the server can decode some codes. The owner has noted the decoded name in the bucket. But that is the
-    // table's present name, and the table possibly had another name at the time of the state that is read. So
+    // table's present name, and the table may have had another name at the time of the state that is read. So
     // the noted name is used only when this function cannot decode the name.
     let noted = names.tables.iter().chain(&names.gone).find(|noted| noted.place() == place);
     let name = match noted {
@@ -222,9 +260,13 @@ pub(crate) fn table(rows: &[ChangedRows]) -> Table {
             Some(former) => format!("{} (was {})", shown(&row.name), shown(former)),
             None => shown(&row.name),
         };
+        let change = match row.altered.is_empty() {
+            true => row.change.clone(),
+            false => format!("{} ({})", row.change, shown(&row.altered)),
+        };
         let [inserted, changed, deleted, read] =
             [row.inserted, row.changed, row.deleted, row.keys_read].map(|count| count.to_string());
-        table.row(&[name, row.change.clone(), inserted, changed, deleted, read]);
+        table.row(&[name, change, inserted, changed, deleted, read]);
     }
     table
 }

@@ -15,12 +15,13 @@ fn names() -> TableNames {
 
 #[test]
 fn lines_become_tables_under_their_names_in_sql() {
-    let text = "7\t0\tsh@1ep\torders\t\t1\t2\t3\t9\tsh@1ep\torders\n\
-                9\t0\ta@002db\tt@0023P\trenamed\t0\t0\t0\t0\ta@002db\told\n.\n";
+    let text = "7\t0\tsh@1ep\torders\t\t1\t2\t3\t9\tsh@1ep\torders\t+ a@0040 int(11)\n\
+                9\t0\ta@002db\tt@0023P\trenamed\t0\t0\t0\t0\ta@002db\told\t\n.\n";
     let rows = parse(text, |fields| changed_rows(fields, &names())).unwrap();
     let told: Vec<_> = rows.iter().map(|row| (row.name.as_str(), row.change.as_str())).collect();
     assert_eq!(told, [("shöp.orders", "changed"), ("a-b.t#P", "renamed")]);
     assert_eq!(rows[1].former_name.as_deref(), Some("a-b.old"));
+    assert_eq!((rows[0].altered.as_str(), rows[1].altered.as_str()), ("+ a@ int(11)", ""));
     assert_eq!((rows[0].inserted, rows[0].changed, rows[0].deleted, rows[0].keys_read), (1, 2, 3, 9));
 }
 
@@ -28,7 +29,7 @@ fn lines_become_tables_under_their_names_in_sql() {
 /// table was `shop.a@b`, whose file is named `a@0040b`.
 #[test]
 fn a_decoded_name_may_contain_the_sign_that_begins_a_code() {
-    let text = "7\t0\tshop\ta@0040b\t\t1\t2\t3\t9\tshop\ta@0040b\n.\n";
+    let text = "7\t0\tshop\ta@0040b\t\t1\t2\t3\t9\tshop\ta@0040b\t\n.\n";
     let rows = parse(text, |fields| changed_rows(fields, &names())).unwrap();
     assert_eq!(rows[0].name, "shop.a@b");
 }
@@ -36,11 +37,21 @@ fn a_decoded_name_may_contain_the_sign_that_begins_a_code() {
 #[test]
 fn output_that_ends_early_is_no_answer() {
     let parse = |text| parse(text, |fields| changed_rows(fields, &names()));
-    let line = "7\t0\tshop\torders\t\t1\t2\t3\t9\tshop\torders\n";
+    let line = "7\t0\tshop\torders\t\t1\t2\t3\t9\tshop\torders\t\n";
     assert_eq!(parse(line), None);
     assert_eq!(parse(""), None);
     assert_eq!(parse("7\t0\tshop\n.\n"), None);
     assert_eq!(parse(".\n"), Some(Vec::new()));
+}
+
+#[test]
+fn a_line_of_the_schema_names_the_whole_table() {
+    let text = "7\t0\tshop\tt#P#p0\tkey\ti@0009d\tUNIQUE (a@0040)\n.\n";
+    let lines = parse(text, |fields| schema_line(fields, &TableNames::default())).unwrap();
+    let (kind, name) = ("key".to_owned(), "i\td".to_owned());
+    let definition = "UNIQUE (a@)".to_owned();
+    assert_eq!(lines, [SchemaLine { table: "shop.t".to_owned(), kind, name, definition }]);
+    assert_eq!(parse("7\t0\tshop\tt\tkey\ti\n.\n", |fields| schema_line(fields, &names())), None);
 }
 
 #[test]

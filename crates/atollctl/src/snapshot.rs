@@ -29,7 +29,7 @@ pub(crate) enum SnapshotAction {
         url: String,
         /// The name of the snapshot; with --pin the object, as `snapshot list` shows it.
         name: String,
-        /// NAME is the object of a pin: of a clone that was never finished, or of an unknown one.
+        /// NAME is the key of a pin object, as `snapshot list` prints it, for example of an unfinished clone.
         #[arg(long)]
         pin: bool,
         /// Do not ask.
@@ -76,7 +76,7 @@ pub(crate) async fn run(
         }
         SnapshotAction::List { .. } => list(printer, inspector).await,
         SnapshotAction::Drop { name, pin, yes, .. } => {
-            let consent = if *yes { Consent::Given } else { Consent::Asked };
+            let consent = Consent::of(*yes);
             drop_one(printer, inspector, name, *pin, consent).await
         }
     }
@@ -159,7 +159,8 @@ async fn drop_one(
 ) -> Result<bool, StoreError> {
     let all = inspector.snapshots().await?;
     let is_it = |snapshot: &&SnapshotStatus| match is_pin {
-        true => snapshot.pin == name,
+        // One row stands for all pins of the history.
+        true => snapshot.pin == name || (snapshot.kind == "history" && name.starts_with("pin/history-")),
         false => snapshot.kind == "snapshot" && snapshot.name == name,
     };
     let Some(snapshot) = all.iter().find(is_it) else {

@@ -4,11 +4,12 @@
 
 #![allow(clippy::unwrap_used)] // In a test, a panic is the report of a failure.
 
-use objstore::protocol::Store;
-use objstore::{Durability, StoreConfig, log};
+use objstore::protocol::{CloneRequest, Inspector, Store};
+use objstore::{Durability, StoreConfig, client, log};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 
 const WAIT: Duration = Duration::from_secs(60);
@@ -82,6 +83,23 @@ fn damage_is_found_and_named_and_nothing_is_changed() {
 }
 
 #[test]
+fn verify_all_finds_what_only_a_snapshot_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    assert_eq!(atollctl(&["snapshot", "create", &url, "s9"]).0, Some(0));
+    let (code, text) = atollctl(&["verify", "--all", &url]);
+    assert!(code == Some(0) && text.contains("snapshot 's9'") && text.contains("all 1 states"), "{text}");
+    let pin = fs::read_dir(dir.path().join("bucket/pin")).unwrap().next().unwrap().unwrap().path();
+    let bytes = fs::read(&pin).unwrap();
+    fs::write(&pin, &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(atollctl(&["verify", "--deep", &url]).0, Some(0), "the present is well");
+    let (code, text) = atollctl(&["verify", "--all", &url]);
+    assert!(code == Some(1) && text.contains("PROBLEM: pin/") && text.contains("1 of 1"), "{code:?} {text}");
+    let (code, text) = atollctl(&["--json", "verify", "--all", &url]);
+    assert!(code == Some(1) && text.contains("\"kind\": \"unknown\""), "{code:?} {text}");
+}
+
+#[test]
 fn gc_shows_what_is_superfluous_and_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let url = database(dir.path());
@@ -149,6 +167,55 @@ fn a_clone_is_made_beside_its_parent_and_reads_its_files() {
     assert!(atollctl(&["status", &copy]).1.contains("cloned"));
 }
 
+/// Clones the database at `url` to `clone`, which expires at `expires_s`.
+fn make_clone(url: &str, clone: &str, expires_s: u64) {
+    let bucket = |url: &str| {
+        let config = StoreConfig { url: url.to_owned(), ..StoreConfig::default() };
+        client::connect(&config, Arc::default()).unwrap()
+    };
+    let request = CloneRequest {
+        past: None,
+        place: clone.to_owned(),
+        creator: "tester".to_owned(),
+        discards_unfinished: false,
+        expires_s: Some(expires_s),
+    };
+    let made = Inspector::new(bucket(url));
+    let child = bucket(clone);
+    tokio::runtime::Runtime::new().unwrap().block_on(made.clone_to(&child, &request)).unwrap();
+}
+
+#[test]
+fn clones_are_listed_and_removed_when_their_time_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let place = |name: &str| format!("file://{}", dir.path().join(name).display());
+    let [kept, expired, gone] = ["kept", "expired", "gone"].map(place);
+    let (code, text) = atollctl(&["clone", &url, &kept, "--expires", "2020-01-31"]);
+    assert!(code == Some(1) && text.contains("2020-01-31") && text.contains("is over"), "{code:?} {text}");
+    assert_eq!(atollctl(&["clone", &url, &kept, "--expires", "2999-01-31"]).0, Some(0));
+    make_clone(&url, &expired, 1);
+    make_clone(&url, &gone, 1);
+    fs::remove_dir_all(dir.path().join("gone")).unwrap();
+    let (code, text) = atollctl(&["clone", "list", &url]);
+    assert!(code == Some(0) && text.contains(&kept) && text.contains("2999-01-31"), "{code:?} {text}");
+    assert_eq!(text.matches("is over").count(), 2, "{text}");
+    let (code, text) = atollctl(&["clone", "drop-expired", &url]);
+    assert!(code == Some(1) && text.contains("--yes"), "nobody can be asked: {code:?} {text}");
+    let (code, text) = atollctl(&["clone", "drop-expired", &url, "--yes"]);
+    assert!(code == Some(1) && text.contains(&format!("removed {expired}")), "{code:?} {text}");
+    assert!(
+        text.contains(&format!("{gone} stays: it is not there")) && !dir.path().join("gone").exists(),
+        "{text}"
+    );
+    assert!(!dir.path().join("expired/db.json").exists() && dir.path().join("kept/db.json").exists());
+    let (_, text) = atollctl(&["--json", "clone", "list", &url]);
+    let left: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let places: Vec<_> =
+        left.as_array().unwrap().iter().map(|clone| clone["name"].as_str().unwrap()).collect();
+    assert_eq!(places, [kept, gone], "the pin of the clone that others have deleted is left");
+}
+
 #[test]
 fn a_materialized_clone_needs_no_parent() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +244,7 @@ fn a_copy_in_another_place_is_made_kept_in_step_and_proved() {
     let (code, text) = atollctl(&["copy", &url, &copy, "--limit-mib-per-second", "5"]);
     assert!(code == Some(0) && text.contains("copied 1 table files, 12 B"), "{code:?} {text}");
     let (code, text) = atollctl(&["copy", &url, &copy]);
-    assert!(code == Some(0) && text.contains("in step already"), "{code:?} {text}");
+    assert!(code == Some(0) && text.contains("up to date already"), "{code:?} {text}");
     assert_eq!(atollctl(&["snapshot", "list", &url, "--json"]), (Some(0), "[]\n".to_owned()));
     let (code, text) = atollctl(&["--json", "verify", "--restore", &copy]);
     assert!(code == Some(0) && text.contains("\"is_restorable\": true"), "{code:?} {text}");
@@ -188,6 +255,54 @@ fn a_copy_in_another_place_is_made_kept_in_step_and_proved() {
     assert!(proved.contains("\"is_restorable\": false"), "{proved}");
     let (code, text) = atollctl(&["copy", &copy, &url]);
     assert!(code == Some(1) && text.contains("no copy of"), "{code:?} {text}");
+}
+
+#[test]
+fn a_database_is_removed_when_nobody_needs_it_and_the_user_agrees() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let clone = format!("file://{}", dir.path().join("clone").display());
+    assert_eq!(atollctl(&["clone", &url, &clone]).0, Some(0));
+    let (code, text) = atollctl(&["reset", &clone, "--yes"]);
+    assert!(code == Some(0) && text.contains("made database") && text.contains("#atoll"), "{code:?} {text}");
+    let (code, text) = atollctl(&["reset", &url, "--yes"]);
+    assert!(code == Some(1) && text.contains("is no clone"), "{code:?} {text}");
+    assert_eq!(atollctl(&["snapshot", "create", &clone, "s"]).0, Some(0));
+    let (code, text) = atollctl(&["drop", &url, "--yes"]);
+    assert!(code == Some(1) && text.contains("reads its files") && text.contains(&clone), "{code:?} {text}");
+    let (code, text) = atollctl(&["drop", &clone]);
+    assert!(code == Some(1) && text.contains("with 1 snapshots ('s')") && text.contains("--yes"), "{text}");
+    assert_eq!(atollctl(&["verify", "--deep", &clone]).0, Some(0), "nothing was deleted");
+    let (code, text) = atollctl(&["drop", &clone, "--yes"]);
+    assert!(code == Some(0) && text.contains("removed") && text.contains("released in"), "{code:?} {text}");
+    let (code, text) = atollctl(&["drop", &clone, "--yes"]);
+    assert!(code == Some(2) && text.contains("no Atoll database"), "{code:?} {text}");
+    assert_eq!(atollctl(&["verify", "--deep", &url]).0, Some(0));
+    assert_eq!(atollctl(&["drop", &url, "--yes"]).0, Some(0));
+    let left = atollctl(&["status", &url]);
+    assert!(left.0 == Some(2) && left.1.contains("no Atoll database"), "{left:?}");
+}
+
+#[test]
+fn a_copy_says_what_it_does_not_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let copy = format!("file://{}", dir.path().join("copy").display());
+    let (code, text) = atollctl(&["copy", &url, &copy]);
+    assert!(code == Some(0) && !text.contains("not in the copy"), "{code:?} {text}");
+    for name in ["a", "b"] {
+        assert_eq!(atollctl(&["snapshot", "create", &url, name]).0, Some(0));
+    }
+    assert_eq!(atollctl(&["snapshot", "protect", &url, "b", "--until", "2126-01-31"]).0, Some(0));
+    let (code, text) = atollctl(&["copy", &url, &copy]);
+    assert!(code == Some(0) && text.contains("2 snapshots ('a', 'b'), 1 of them protected"), "{text}");
+    assert!(!text.contains("the history"), "{text}");
+    let (_, text) = atollctl(&["--json", "copy", &url, &copy]);
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(told["left_behind"]["protected_snapshots"][0], "b", "{text}");
+    // What the text advises works.
+    let other = format!("file://{}", dir.path().join("other").display());
+    assert_eq!(atollctl(&["clone", &url, &other, "--snapshot", "b"]).0, Some(0));
 }
 
 #[test]
@@ -208,8 +323,23 @@ fn a_protected_snapshot_is_kept() {
 fn what_cannot_be_looked_at_is_said_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
     let empty = format!("file://{}", dir.path().display());
-    let (code, text) = atollctl(&["status", &empty]);
-    assert!(code == Some(2) && text.contains("no Atoll database"), "{code:?} {text}");
+    let commands: [&[&str]; 11] = [
+        &["status"],
+        &["ls"],
+        &["roots"],
+        &["commits"],
+        &["verify"],
+        &["verify", "--deep"],
+        &["verify", "--all"],
+        &["fsck"],
+        &["gc"],
+        &["gc", "--resume"],
+        &["du"],
+    ];
+    for command in commands {
+        let (code, text) = atollctl(&[command, &[empty.as_str()]].concat());
+        assert!(code == Some(2) && text.contains("no Atoll database"), "{command:?}: {code:?} {text}");
+    }
     let (code, text) = atollctl(&["status", "ftp://x"]);
     assert!(code == Some(2) && text.contains("s3://bucket/prefix"), "{code:?} {text}");
     let (code, text) = atollctl(&["doctor", &empty]);

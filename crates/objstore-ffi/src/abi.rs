@@ -94,6 +94,15 @@ pub struct AtollStoreStats {
     pub last_error: [c_char; 512],
 }
 
+/// The C struct `atoll_store_health`.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct AtollStoreHealth {
+    pub objects_missing: u64,
+    pub last_error_ms: u64,
+    pub last_commit_us: u64,
+}
+
 /// The C struct `atoll_snapshot`.
 #[repr(C)]
 #[allow(missing_docs)]
@@ -113,8 +122,24 @@ pub struct AtollSnapshot {
     pub alone_bytes: u64,
 }
 
+/// The C struct `atoll_kept_settings`.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct AtollKeptSettings {
+    pub number: u64,
+    pub history_bytes_max: u64,
+    pub former_until_ms: u64,
+    pub history_retention_s: u32,
+    pub former_retention_s: u32,
+    pub schedule: [c_char; 256],
+}
+
 /// The callback of `atoll_store_list_snapshots` and `atoll_store_create_snapshot`.
 pub(crate) type EachSnapshot = Option<extern "C" fn(context: *mut c_void, snapshot: *const AtollSnapshot)>;
+
+/// The callback of `atoll_store_newest_gtids`.
+pub(crate) type EachGtid =
+    Option<extern "C" fn(context: *mut c_void, domain: u32, server: u32, sequence: u64)>;
 
 /// The callback of `atoll_store_list_files`.
 pub(crate) type EachFile = Option<extern "C" fn(context: *mut c_void, number: u64, size: u64)>;

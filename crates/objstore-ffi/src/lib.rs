@@ -1,5 +1,5 @@
-//! The C ABI of the object layer: the functions of engine/bridge/objstore.h and engine/bridge/name_hint.h,
-//! and nothing else.
+//! The C ABI of the object layer: the functions of objstore.h, health.h, name_hint.h and kept_settings.h in
+//! engine/bridge, and nothing else.
 //!
 //! This is the only crate with `unsafe`. Each function turns its pointers into references, runs safe code
 //! under [`guard`], and returns. A panic becomes `Code::Bug` and never unwinds into C++.
@@ -13,15 +13,20 @@ mod file;
 mod guard;
 mod log_stream;
 mod mount;
+mod settings;
 mod snapshots;
 mod stats;
 mod store;
 mod visitor;
 
-pub use abi::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
+pub use abi::{
+    AtollKeptSettings, AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreHealth,
+    AtollStoreStats,
+};
 pub use file::*;
 pub use log_stream::*;
 pub use mount::*;
+pub use settings::*;
 pub use snapshots::*;
 pub use stats::*;
 pub use store::*;

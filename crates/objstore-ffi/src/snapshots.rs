@@ -1,8 +1,9 @@
 //! Making, dropping and listing snapshots for SQL statements, and uploading the names of tables.
 
 use crate::abi::{AtollResult, AtollSnapshot, EachSnapshot, text_of};
-use crate::guard::guarded;
+use crate::guard::{guarded, guarded_or};
 use crate::store::{StoreHandle, reach};
+use objstore::StoreError;
 use objstore::protocol::SnapshotStatus;
 use std::ffi::{CString, c_char, c_void};
 
@@ -52,6 +53,16 @@ pub unsafe extern "C" fn atoll_store_is_clone(store: *const StoreHandle, is_clon
 
 /// # Safety
 ///
+/// - `store` is open; `masked_in` is NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_owes_masking(store: *const StoreHandle, masked_in: *const c_char) -> u8 {
+    // A panic keeps the tables closed.
+    // SAFETY: the caller guarantees that `store` is open and the string is NUL-terminated.
+    guarded_or(1, || unsafe { u8::from(reach(store).owes_masking(&text_of(masked_in))) })
+}
+
+/// # Safety
+///
 /// - `store` is open; `each` may be called with `context` on this thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_list_snapshots(
@@ -59,14 +70,21 @@ pub unsafe extern "C" fn atoll_store_list_snapshots(
     context: *mut c_void,
     each: EachSnapshot,
 ) -> AtollResult {
-    guarded(|| {
-        let Some(each) = each else { return Ok(()) };
-        // SAFETY: the caller guarantees that `store` is open.
-        for snapshot in unsafe { reach(store) }.snapshots()? {
-            tell(&snapshot, context, each);
-        }
-        Ok(())
-    })
+    // SAFETY: the caller guarantees that `store` is open.
+    guarded(|| tell_all(unsafe { reach(store) }.snapshots()?, context, each))
+}
+
+/// # Safety
+///
+/// - `store` is open; `each` may be called with `context` on this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_list_pins(
+    store: *const StoreHandle,
+    context: *mut c_void,
+    each: EachSnapshot,
+) -> AtollResult {
+    // SAFETY: the caller guarantees that `store` is open.
+    guarded(|| tell_all(unsafe { reach(store) }.pins()?, context, each))
 }
 
 /// # Safety
@@ -83,6 +101,18 @@ pub unsafe extern "C" fn atoll_store_put_table_names(
         let json = std::slice::from_raw_parts(json.cast::<u8>(), bytes as usize);
         reach(store).put_table_names(json.to_vec().into())
     })
+}
+
+/// Calls `each`, if there is one, for each of `snapshots`.
+fn tell_all(
+    snapshots: Vec<SnapshotStatus>,
+    context: *mut c_void,
+    each: EachSnapshot,
+) -> Result<(), StoreError> {
+    if let Some(each) = each {
+        snapshots.iter().for_each(|snapshot| tell(snapshot, context, each));
+    }
+    Ok(())
 }
 
 /// Calls `each` with `snapshot` as a C struct. The texts in the struct live until `each` returns.

@@ -1,6 +1,6 @@
 //! The store's counters for SHOW STATUS.
 
-use crate::abi::{AtollStoreStats, copy_text};
+use crate::abi::{AtollStoreHealth, AtollStoreStats, copy_text};
 use crate::guard::guarded_or;
 use crate::store::{StoreHandle, reach};
 
@@ -49,5 +49,23 @@ pub unsafe extern "C" fn atoll_store_get_stats(store: *const StoreHandle, out: *
         copy_text(&numbers.last_error, &mut stats.last_error);
         // SAFETY: the caller guarantees that `out` may be written.
         unsafe { *out = stats };
+    });
+}
+
+/// # Safety
+///
+/// - `store` is open; `out` points to a writable struct.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_get_health(store: *const StoreHandle, out: *mut AtollStoreHealth) {
+    guarded_or((), || {
+        // SAFETY: the caller guarantees that `store` is open.
+        let numbers = unsafe { reach(store) }.stats();
+        let health = AtollStoreHealth {
+            objects_missing: numbers.objects_missing,
+            last_error_ms: numbers.last_error_ms,
+            last_commit_us: numbers.last_commit_us,
+        };
+        // SAFETY: the caller guarantees that `out` may be written.
+        unsafe { *out = health };
     });
 }

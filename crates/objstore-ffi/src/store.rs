@@ -1,7 +1,9 @@
 //! The functions that open and close a store, change its settings, and report what RocksDB does with table
 //! files.
 
-use crate::abi::{AtollResult, AtollStoreConfig, EachFile, interrupt_function, log_function, text_of};
+use crate::abi::{
+    AtollResult, AtollStoreConfig, EachFile, EachGtid, interrupt_function, log_function, text_of,
+};
 use crate::guard::{guarded, guarded_or};
 use objstore::protocol::{HistoryLimits, Opener, Store};
 use objstore::{Durability, Keys, StoreConfig, StoreError};
@@ -95,6 +97,24 @@ pub unsafe extern "C" fn atoll_store_close(store: *mut StoreHandle, timeout_ms: 
 pub unsafe extern "C" fn atoll_store_was_restored(store: *const StoreHandle) -> c_int {
     // SAFETY: the caller guarantees that `store` is open.
     guarded_or(0, || unsafe { reach(store) }.was_restored().into())
+}
+
+/// # Safety
+///
+/// - `store` is open; `each` may be called with `context`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_newest_gtids(
+    store: *const StoreHandle,
+    context: *mut c_void,
+    each: EachGtid,
+) {
+    guarded_or((), || {
+        let Some(each) = each else { return };
+        // SAFETY: the caller guarantees that `store` is open.
+        for gtid in unsafe { reach(store) }.newest_gtids() {
+            each(context, gtid.domain, gtid.server, gtid.sequence);
+        }
+    });
 }
 
 /// # Safety
@@ -218,6 +238,15 @@ pub unsafe extern "C" fn atoll_store_list_files(
 pub unsafe extern "C" fn atoll_store_set_backlog_bytes_max(store: *const StoreHandle, bytes: u64) {
     // SAFETY: the caller guarantees that `store` is open.
     guarded_or((), || unsafe { reach(store) }.files().set_backlog_bytes_max(bytes));
+}
+
+/// # Safety
+///
+/// - `store` is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_make_room(store: *const StoreHandle) {
+    // SAFETY: the caller guarantees that `store` is open.
+    guarded_or((), || unsafe { reach(store) }.files().make_room());
 }
 
 /// # Safety

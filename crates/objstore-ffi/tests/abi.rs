@@ -1,18 +1,26 @@
-//! Goal:   the Rust structs and functions agree with engine/bridge/objstore.h, the functions also with
-//!         name_hint.h.
+//! Goal:   the Rust structs and functions agree with objstore.h, health.h and kept_settings.h in engine/bridge,
+//!         the functions also with name_hint.h.
 //! Method: a C program compiled with objstore.h prints sizes and offsets of the structs; the test compares
 //!         them with those in Rust. It also searches the sources of this crate for each function of the
 //!         headers.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test reports an error by a panic.
 
-use atoll_objstore::{AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreStats};
+use atoll_objstore::{
+    AtollKeptSettings, AtollRead, AtollResult, AtollSnapshot, AtollStoreConfig, AtollStoreHealth,
+    AtollStoreStats,
+};
 use std::mem::{offset_of, size_of};
 use std::path::PathBuf;
 use std::process::Command;
 
 fn header() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../engine/bridge/objstore.h")
+}
+
+/// The folder for which the headers' includes are written.
+fn engine() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../engine")
 }
 
 const PROGRAM: &str = r#"
@@ -29,8 +37,11 @@ int main(void) {
   printf("%zu %zu %zu %zu", offsetof(atoll_store_stats, wal_chunks_shipped),
          offsetof(atoll_store_stats, trim_disabled), offsetof(atoll_store_stats, database_uuid),
          offsetof(atoll_store_stats, last_error));
+  printf(" %zu %zu %zu", sizeof(atoll_kept_settings), offsetof(atoll_kept_settings, former_until_ms),
+         offsetof(atoll_kept_settings, schedule));
   printf(" %zu %zu %zu", sizeof(atoll_snapshot), offsetof(atoll_snapshot, created_ms),
          offsetof(atoll_snapshot, alone_bytes));
+  printf(" %zu %zu", sizeof(atoll_store_health), offsetof(atoll_store_health, last_commit_us));
   return 0;
 }
 "#;
@@ -39,9 +50,12 @@ int main(void) {
 fn structs_have_the_layout_of_the_header() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("abi.c");
-    std::fs::write(&source, format!("#include \"{}\"\n{PROGRAM}", header().display())).unwrap();
+    // health.h includes objstore.h.
+    let includes = "#include \"bridge/health.h\"\n#include \"bridge/kept_settings.h\"\n";
+    std::fs::write(&source, format!("{includes}{PROGRAM}")).unwrap();
     let program = folder.path().join("abi");
-    let built = Command::new("cc").arg(&source).arg("-o").arg(&program).status().unwrap();
+    let built =
+        Command::new("cc").arg("-I").arg(engine()).arg(&source).arg("-o").arg(&program).status().unwrap();
     assert!(built.success(), "the header does not compile as C");
     let printed = Command::new(&program).output().unwrap();
     let in_c: Vec<usize> =
@@ -64,9 +78,14 @@ fn structs_have_the_layout_of_the_header() {
         offset_of!(AtollStoreStats, trim_disabled),
         offset_of!(AtollStoreStats, database_uuid),
         offset_of!(AtollStoreStats, last_error),
+        size_of::<AtollKeptSettings>(),
+        offset_of!(AtollKeptSettings, former_until_ms),
+        offset_of!(AtollKeptSettings, schedule),
         size_of::<AtollSnapshot>(),
         offset_of!(AtollSnapshot, created_ms),
         offset_of!(AtollSnapshot, alone_bytes),
+        size_of::<AtollStoreHealth>(),
+        offset_of!(AtollStoreHealth, last_commit_us),
     ];
     assert_eq!(in_c, in_rust);
 }
@@ -74,7 +93,9 @@ fn structs_have_the_layout_of_the_header() {
 #[test]
 fn every_function_of_the_headers_exists() {
     let mut header = std::fs::read_to_string(header()).unwrap();
-    header += &std::fs::read_to_string(self::header().with_file_name("name_hint.h")).unwrap();
+    for other in ["name_hint.h", "kept_settings.h", "health.h"] {
+        header += &std::fs::read_to_string(self::header().with_file_name(other)).unwrap();
+    }
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
     let sources: String = std::fs::read_dir(folder)
         .unwrap()

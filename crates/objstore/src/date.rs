@@ -1,6 +1,8 @@
 //! Reads and writes times in text: `2026-01-31 23:59:59`, in UTC or with an offset.
 
 use crate::error::{Result, StoreError};
+use crate::machine;
+use std::time::SystemTime;
 
 const DAY_S: u64 = 86_400;
 
@@ -30,7 +32,8 @@ pub fn utc_seconds(time_s: u64) -> String {
 }
 
 /// Parses a time such as `2026-01-31 23:59:59.5` into microseconds since 1970. `T` can stand for the blank,
-/// and the seconds or the whole time of day can be missing. The time is in UTC, unless an offset such as
+/// and the seconds or the whole time of day can be missing. A span before now is also understood, such as
+/// `5 minutes ago`, by this machine's clock. The time is in UTC, unless an offset such as
 /// `+02:00` or `-0530` follows. `Z` and ` UTC` can follow, too, and change nothing.
 ///
 /// Errors: `Invalid`, also when a time zone is named, because on the day on which summer time ends, one hour
@@ -38,13 +41,35 @@ pub fn utc_seconds(time_s: u64) -> String {
 pub fn parse(text: &str) -> Result<u64> {
     let wrong = || {
         StoreError::Invalid(format!(
-            "'{text}' is no moment: write '2026-01-31 23:59:59' for UTC, or '2026-01-31 23:59:59+02:00'. Names of time zones are not \
-             understood"
+            "'{text}' is no moment: write '2026-01-31 23:59:59' for UTC, '2026-01-31 23:59:59+02:00', or '5 minutes ago'. Names of \
+             time zones are not understood"
         ))
     };
+    if let Some(ago) = text.trim().strip_suffix("ago").and_then(parse_span) {
+        let before_us = |ago_us| now_us().checked_sub(ago_us);
+        return ago.checked_mul(1_000_000).and_then(before_us).ok_or_else(wrong);
+    }
     let (local, offset_s) = split_offset(text.trim()).ok_or_else(wrong)?;
     let local_us = parse_local(local).ok_or_else(wrong)?;
     local_us.checked_add_signed(-offset_s * 1_000_000).ok_or_else(wrong)
+}
+
+fn now_us() -> u64 {
+    let since = machine::time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_micros() as u64)
+}
+
+/// Parses a span such as `5 minutes` or `1 day` into seconds. None if `text` is no span.
+fn parse_span(text: &str) -> Option<u64> {
+    let (count, unit) = text.trim().split_once(' ')?;
+    let seconds = match unit.trim().strip_suffix('s').unwrap_or(unit.trim()) {
+        "second" => 1,
+        "minute" | "min" => 60,
+        "hour" => 3600,
+        "day" => DAY_S,
+        _ => return None,
+    };
+    number(count)?.checked_mul(seconds)
 }
 
 /// Splits `text` into the date with the time, and the offset in seconds east of UTC (0 when none is given).
@@ -149,10 +174,26 @@ mod tests {
     }
 
     #[test]
+    fn a_span_before_now_is_a_moment() {
+        for (text, seconds) in
+            [("5 minutes ago", 300), ("1 day ago", 86_400), (" 2 hours  ago", 7200), ("0 seconds ago", 0)]
+        {
+            let before_us = now_us() - seconds * 1_000_000;
+            let parsed = parse(text).unwrap();
+            assert!((before_us..=now_us() - seconds * 1_000_000).contains(&parsed), "{text}: {parsed}");
+        }
+    }
+
+    #[test]
     fn what_is_no_moment_is_refused() {
         for wrong in [
             "",
             "now",
+            "ago",
+            "5 ago",
+            "5 years ago",
+            "-5 minutes ago",
+            "99999999999999 days ago",
             "2026-11-20 25:00",
             "2026-02-29 10:00",
             "2026-13-01",

@@ -51,9 +51,8 @@ pub enum StoreError {
     /// again with the same bytes.
     #[error("{0}")]
     Unavailable(String),
-    /// The bucket answered, but refuses the request: wrong key, wrong bucket, clock skew. In a running server
-    /// the cause can pass (for example when keys are replaced), so the server waits. At start it is a
-    /// configuration error: see [`StoreError::at_open`].
+    /// The bucket answered, but refuses the request: wrong key, wrong bucket, clock skew. The cause can pass
+    /// (for example when keys are replaced or the clock is set), so the server waits, also at its start.
     #[error("{0}")]
     Refused(String),
     /// A disk, a quota or the bucket is full.
@@ -72,6 +71,11 @@ pub enum StoreError {
     /// Bytes do not match their checksum or break an invariant.
     #[error("{0}")]
     Corruption(String),
+    /// An object that the database needs is missing in the bucket, or shorter than it must be. Its rows cannot be
+    /// read until it is put back. The store has logged it. C++ knows this error by the text "damaged; run
+    /// `atollctl verify`" (engine/base/messages/lost_object.h).
+    #[error("{0}")]
+    Lost(String),
     /// The store is being closed, or the caller gave up.
     #[error("{0}")]
     Interrupted(String),
@@ -94,7 +98,7 @@ impl StoreError {
             Self::Fenced(_) => Code::Fenced,
             Self::ReadOnly(_) => Code::ReadOnly,
             Self::Invalid(_) => Code::Invalid,
-            Self::Corruption(_) => Code::Corruption,
+            Self::Corruption(_) | Self::Lost(_) => Code::Corruption,
             Self::Interrupted(_) => Code::Interrupted,
             Self::Bug(_) => Code::Bug,
         }
@@ -114,17 +118,9 @@ impl StoreError {
             Self::ReadOnly(m) => Self::ReadOnly(add(m)),
             Self::Invalid(m) => Self::Invalid(add(m)),
             Self::Corruption(m) => Self::Corruption(add(m)),
+            Self::Lost(m) => Self::Lost(add(m)),
             Self::Interrupted(m) => Self::Interrupted(add(m)),
             Self::Bug(m) => Self::Bug(add(m)),
-        }
-    }
-
-    /// Turns `Refused` into the configuration error `Invalid`. For the opening of a store, when waiting will
-    /// not help.
-    pub fn at_open(self) -> Self {
-        match self {
-            Self::Refused(message) => Self::Invalid(message),
-            other => other,
         }
     }
 

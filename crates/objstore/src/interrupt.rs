@@ -2,7 +2,7 @@
 //! not answer.
 //!
 //! The server says whether the waiting thread works for a statement that was killed. Threads that work for no
-//! statement, such as RocksDB's own, are not interrupted this way. But when a killed statement possibly waits
+//! statement, such as RocksDB's own, are not interrupted this way. But when a killed statement may wait
 //! for such a thread, the thread's read fails after two seconds. At a shutdown,
 //! [`crate::files::Files::stop_waiting`] ends the other waits of these threads.
 
@@ -36,7 +36,7 @@ thread_local! {
 }
 
 /// The longest wait of a read for the bucket when the read's own statement was not killed, but a killed
-/// statement possibly waits for the read. A bucket that works answers within this time. It is short because a
+/// statement may wait for the read. A bucket that works answers within this time. It is short because a
 /// killed statement is to end within ten seconds.
 const MAKE_WAY_AFTER: Duration = Duration::from_secs(2);
 
@@ -47,7 +47,7 @@ pub enum Wish {
     GoOn,
     /// The statement for which the thread works was killed.
     Stop,
-    /// The thread holds a lock, and a killed statement possibly waits for that lock without asking whether it
+    /// The thread holds a lock, and a killed statement may wait for that lock without asking whether it
     /// was killed. A read of the thread fails when it has waited for `MAKE_WAY_AFTER`.
     MakeWay,
 }

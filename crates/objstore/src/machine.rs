@@ -171,3 +171,9 @@ pub(crate) fn time_of_day() -> SystemTime {
     }
     SystemTime::now()
 }
+
+/// The time in milliseconds since 1970.
+pub(crate) fn time_of_day_ms() -> u64 {
+    let age = time_of_day().duration_since(SystemTime::UNIX_EPOCH);
+    age.map_or(0, |age| age.as_millis() as u64)
+}

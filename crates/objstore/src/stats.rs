@@ -4,7 +4,8 @@
 //! The fields have the names of `atoll_store_stats` in engine/bridge/objstore.h. Gauges that other code can
 //! compute on demand (lag, files) are not here; that code adds them when the values are read.
 
-use parking_lot::Mutex;
+use crate::last_error::LastError;
+use crate::lost_objects::LostObjects;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Counters and gauges of one store.
@@ -43,21 +44,8 @@ pub struct Stats {
     /// bytes.
     pub history_cuts: AtomicU64,
     pub trim_disabled: AtomicBool,
-    last_error: Mutex<String>,
-}
-
-impl Stats {
-    /// Keeps `message` as the newest error for SHOW STATUS.
-    pub fn set_last_error(&self, message: &str) {
-        let mut last = self.last_error.lock();
-        last.clear();
-        last.push_str(message);
-    }
-
-    /// The newest error, or "".
-    pub fn last_error(&self) -> String {
-        self.last_error.lock().clone()
-    }
+    pub last_error: LastError,
+    pub lost_objects: LostObjects,
 }
 
 /// Adds `n` to a counter.

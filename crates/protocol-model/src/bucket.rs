@@ -67,7 +67,7 @@ pub enum WalSlot {
     Fence,
 }
 
-/// The objects that an owner deletes after it has published a root (`trim.rs`, `files/trash.rs`).
+/// The objects that an owner deletes after it has published a root (`gc/collector.rs`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Deletion {
     /// The epoch of this owner.

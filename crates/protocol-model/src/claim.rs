@@ -151,6 +151,12 @@ fn look_behind(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
     }
 }
 
+/// The mistake that rule LIST-1 prevents: the claim goes on with a listing that does not show its fence, as if
+/// there were nothing behind the fence.
+pub fn believe(bucket: &Bucket, fencing: &Fencing, gates: &Gates) -> Next {
+    closed(bucket, fencing.epoch, fencing.former, fencing.last.clone(), gates)
+}
+
 /// Continues `close_former` after the roots of `former` were closed. `last` is the last record of that epoch;
 /// None: it has no record.
 fn closed(bucket: &Bucket, epoch: u8, former: u8, last: Option<RootSlot>, gates: &Gates) -> Next {

@@ -5,7 +5,8 @@
 //! The modules, in the best order for reading: [`bucket`] has the objects and the requests on their way,
 //! [`disk`] a local directory, [`owner`] the process that writes, [`publish`] its roots, [`claim`] the steps
 //! by which a starting server takes over, [`open`] what that server does with its directory, [`restore`] what
-//! a restore finds in the bucket alone, and [`model`] all steps together. [`pin`] is a separate model, of
+//! a restore finds in the bucket alone, [`step`] the steps, and [`model`] all of
+//! them together. [`pin`] is a separate model, of
 //! pins and the collector.
 //!
 //! # What is in the model
@@ -16,7 +17,8 @@
 //! * A create-only PUT is a message that the bucket carries out at any later time: before or after the death
 //!   of its sender, and a second time when it is repeated. Its sender learns the outcome only by reading the
 //!   slot, so a lost reply is no special case. DELETEs are messages, too.
-//! * The listing with which a claim begins may be stale.
+//! * The listing with which a claim begins may be stale. The listing behind the fence may be wrong: it may lack
+//!   the newest slots, the fence among them.
 //! * A transaction writes to two families, A and B, which are flushed one at a time. So one half of a
 //!   transaction may be in a table file while the other half is only in the WAL. Families are created and
 //!   dropped.
@@ -38,8 +40,10 @@ pub mod owner;
 pub mod pin;
 pub mod publish;
 pub mod restore;
+pub mod step;
 
-pub use model::{Protocol, State, Step};
+pub use model::{Protocol, State};
+pub use step::Step;
 
 /// How many events of each kind may happen in one history, which is one order of steps. The checker tries all
 /// histories within this bound.
@@ -69,6 +73,8 @@ pub struct Bound {
     pub damages: u8,
     /// How many PUTs are carried out a second time.
     pub repeats: u8,
+    /// How many listings behind a fence are wrong.
+    pub lies: u8,
     /// How many roots before the newest an owner keeps. The code keeps 16.
     pub roots_kept: u8,
 }
@@ -90,6 +96,7 @@ impl Bound {
             lost_disks: 0,
             damages: 0,
             repeats: 0,
+            lies: 0,
             roots_kept: 0,
         }
     }
@@ -126,6 +133,8 @@ pub struct Gates {
     /// CLAIM-4: after its fence was created, the claim looks for records in later slots. There are some if
     /// the fence came late and took the slot of a root that the owner had deleted.
     pub look_behind_fence: bool,
+    /// LIST-1: the claim does not believe a listing without the fence that it has put, and lists again.
+    pub fence_is_listed: bool,
     /// Step 4 of the claim: a fence closes the WAL of the base, the root from which the new epoch starts.
     pub fence_wal: bool,
     /// SLOT-1: a server that finds a slot taken reads which server won it. If the slot holds a record and no
@@ -158,6 +167,7 @@ impl Gates {
         skip_is_edit: true,
         fence_roots: true,
         look_behind_fence: true,
+        fence_is_listed: true,
         fence_wal: true,
         read_lost_slot: true,
         contiguous_prefix: true,

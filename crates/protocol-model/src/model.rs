@@ -7,6 +7,7 @@ use crate::open;
 use crate::owner::Owner;
 use crate::publish::{self, Publish};
 use crate::restore::{Commits, Damage, restore_newest};
+use crate::step::Step;
 use crate::{Bound, Gates, invariants};
 use stateright::{Model, Property};
 
@@ -54,6 +55,7 @@ pub struct Spent {
     lost_disks: u8,
     damages: u8,
     repeats: u8,
+    lies: u8,
 }
 
 /// The error of an open that went wrong.
@@ -94,54 +96,6 @@ pub struct State {
     spent: Spent,
 }
 
-/// One step of the model. The first number, if there is one, is the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// A server starts.
-    Start(u8),
-    /// A claiming process (the first number is its server) lists the roots of a former epoch. The listing
-    /// shows the slots below the second number: all slots, or fewer if the listing is stale.
-    List(u8, u8),
-    /// A claiming process takes the next step of its claim.
-    Claim(u8),
-    /// The owner commits a transaction.
-    Commit(u8),
-    /// RocksDB flushes family A (true) or B.
-    Flush(u8, bool),
-    /// RocksDB compacts all table files.
-    Compact(u8),
-    /// RocksDB deletes the WALs that it does not need any more.
-    DeleteWal(u8),
-    /// A family is created.
-    Create(u8),
-    /// A family is dropped.
-    Drop(u8),
-    /// The uploader uploads the table file with the second number.
-    Upload(u8, u8),
-    /// The owner deletes its local copy of the table file with the second number, which is in the bucket.
-    Evict(u8, u8),
-    /// The shipper sends a chunk.
-    Ship(u8),
-    /// The shipper reads the slot of the chunk with the second number, to learn whether the chunk is there.
-    Shipped(u8, u8),
-    /// The publisher takes a snapshot of the database for a root.
-    Snapshot(u8),
-    /// The publisher sends the root of its snapshot, or takes a new snapshot if that one is stale.
-    Send(u8),
-    /// The publisher reads the slot of its root to learn whether the root is there.
-    Published(u8),
-    /// The process dies.
-    Crash(u8),
-    /// The local directory is lost.
-    LoseDisk(u8),
-    /// The local WAL loses its newest bytes.
-    Damage(u8),
-    /// The bucket carries out a request.
-    Land(Request),
-    /// The bucket carries out a request, and will carry it out a second time.
-    LandTwice(Request),
-}
-
 impl Model for Protocol {
     type State = State;
     type Action = Step;
@@ -164,6 +118,8 @@ impl Model for Protocol {
                     } else if claim::step(&state.bucket, claim, state.nonce(at), &self.gates).is_some() {
                         steps.push(Step::Claim(at));
                     }
+                    let looks = matches!(claim, Claim::LookingBehind(_));
+                    steps.extend((looks && state.spent.lies < self.bound.lies).then_some(Step::Lie(at)));
                 }
                 Process::Open(owner) => self.steps_open(state, at, &server.disk, owner, steps),
             }
@@ -193,6 +149,7 @@ impl Model for Protocol {
             Step::Start(at) => self.start(&mut next, at),
             Step::List(at, seen) => self.list(&mut next, at, seen)?,
             Step::Claim(at) => self.claim(&mut next, at)?,
+            Step::Lie(at) => self.lie(&mut next, at)?,
             Step::Crash(at) => {
                 next.servers[usize::from(at)].process = Process::Down;
                 next.spent.crashes += 1;
@@ -357,6 +314,18 @@ impl Protocol {
         Some(())
     }
 
+    fn lie(&self, state: &mut State, at: u8) -> Option<()> {
+        state.spent.lies += 1;
+        let Process::Claiming(Claim::LookingBehind(fencing)) = &state.servers[usize::from(at)].process else {
+            return None;
+        };
+        if !self.gates.fence_is_listed {
+            let next = claim::believe(&state.bucket, fencing, &self.gates);
+            self.go(state, at, next);
+        }
+        Some(())
+    }
+
     fn go(&self, state: &mut State, at: u8, next: Next) {
         let State { bucket, servers, commits, .. } = state;
         let server = &mut servers[usize::from(at)];
@@ -370,7 +339,7 @@ impl Protocol {
                 match open::prepare(bucket, &mut server.disk, (epoch, base, wal_end), commits, &self.gates) {
                     Ok(owner) => {
                         let has_all = open::has_all(&server.disk.line, state.acknowledged);
-                        // If there is a newer epoch, commits of its owner were possibly acknowledged
+                        // If there is a newer epoch, commits of its owner may have been acknowledged
                         // meanwhile. This process is fenced then, so their absence is no loss.
                         if !has_all && bucket.newest_epoch() == epoch {
                             state.wrong = Some(Wrong::Lost);

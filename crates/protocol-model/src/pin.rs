@@ -1,4 +1,4 @@
-//! A model of pins and the collector (gate PUB-G5). It models protocol/history/pin.rs,
+//! A model of pins and the collector (gate PUB-G5, rules GC-8 and GC-9). It models protocol/history/pin.rs,
 //! protocol/history/snapshot.rs and protocol/gc/collector.rs of objstore.
 //!
 //! ```text
@@ -29,6 +29,15 @@ pub struct Pins {
     pub horizon_after_pin: bool,
     /// A program that copies a pin checks afterwards whether the original still exists.
     pub original_after_copy: bool,
+    /// How often a listing of the pins is wrong and shows none.
+    pub lies: u8,
+    /// How often the root of a pin that is in use is absent for a moment while the collector looks.
+    pub losses: u8,
+    /// GC-8: the collector does not believe a listing that lacks a pin which it knows and which is there, and
+    /// repeats one without any pin.
+    pub doubts_listings: bool,
+    /// GC-9: the collector deletes nothing while the root of a pin that certainly counts is absent.
+    pub absence_holds: bool,
 }
 
 /// A process that pins a root.
@@ -76,6 +85,10 @@ pub struct State {
     deletes: u8,
     runs: u8,
     run: Run,
+    /// The pinners whose pins the collector has listed, as bits.
+    known: u8,
+    lies: u8,
+    losses: u8,
     pinners: Vec<Pinner>,
 }
 
@@ -86,6 +99,10 @@ pub enum Step {
     Publish,
     /// The collector takes its next step.
     Collect,
+    /// The collector's listing of the pins shows none.
+    Lie,
+    /// The collector does not find the root of a pin that is in use, and later it is there again.
+    Miss(u8),
     /// The collector dies. The bucket can still carry out the requests that the collector has sent.
     CollectorDies,
     /// The bucket carries out the DELETE of an object.
@@ -102,7 +119,9 @@ impl Model for Pins {
 
     fn init_states(&self) -> Vec<State> {
         let pinners = vec![Pinner::Idle; usize::from(self.pinners)];
-        vec![State { newest: 1, horizon: 0, objects: 2, deletes: 0, runs: 0, run: Run::Idle, pinners }]
+        let (horizon, deletes, runs, known, lies, losses) = Default::default();
+        let (newest, objects, run) = (1, 2, Run::Idle);
+        vec![State { newest, horizon, objects, deletes, runs, run, known, lies, losses, pinners }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
@@ -113,6 +132,14 @@ impl Model for Pins {
             steps.extend([Step::Collect, Step::CollectorDies]);
         } else if state.runs < self.runs {
             steps.push(Step::Collect);
+        }
+        if matches!(state.run, Run::Horizon(_)) {
+            steps.extend((state.lies < self.lies).then_some(Step::Lie));
+            let used = state.pinners.iter().filter_map(|pinner| match pinner {
+                Pinner::Using(root) if state.losses < self.losses => Some(Step::Miss(*root)),
+                _ => None,
+            });
+            steps.extend(used);
         }
         steps.extend((0..8).filter(|object| state.deletes & (1 << object) != 0).map(Step::Delete));
         let pinners = 0..state.pinners.len();
@@ -131,7 +158,9 @@ impl Model for Pins {
                 next.objects |= 1 << next.newest;
             }
             Step::Collect => self.collect(&mut next),
-            Step::CollectorDies => next.run = Run::Idle,
+            Step::Lie => self.lie(&mut next),
+            Step::Miss(root) => self.miss(&mut next, root),
+            Step::CollectorDies => (next.run, next.known) = (Run::Idle, 0),
             Step::Delete(object) => {
                 next.objects &= !(1 << object);
                 next.deletes &= !(1 << object);
@@ -191,7 +220,10 @@ impl Pins {
                 }
                 Run::Horizon(horizon)
             }
-            Run::Horizon(horizon) => Run::Listed(horizon, pinned(&state.pinners)),
+            Run::Horizon(horizon) => {
+                state.known = existing(&state.pinners);
+                Run::Listed(horizon, pinned(&state.pinners))
+            }
             Run::Listed(horizon, pinned) => {
                 state.horizon = state.horizon.max(horizon);
                 let old = (1..horizon).map(|root| 1 << root).sum::<u8>();
@@ -199,6 +231,31 @@ impl Pins {
                 Run::Idle
             }
         };
+    }
+
+    /// A listing shows no pin. If the collector doubts it, a HEAD finds each pin that it knows, or the second
+    /// listing is right.
+    fn lie(&self, state: &mut State) {
+        state.lies += 1;
+        if !self.doubts_listings {
+            if let Run::Horizon(horizon) = state.run {
+                (state.run, state.known) = (Run::Listed(horizon, 0), 0);
+            }
+        } else if state.known & existing(&state.pinners) != 0 {
+            state.run = Run::Idle;
+        } else {
+            self.collect(state);
+        }
+    }
+
+    /// The root of a pin in use is absent. The collector deletes nothing, or takes the pin for one that came
+    /// too late.
+    fn miss(&self, state: &mut State, root: u8) {
+        state.losses += 1;
+        let Run::Horizon(horizon) = state.run else { return };
+        state.known = existing(&state.pinners);
+        let others = pinned(&state.pinners) & !(1 << root);
+        state.run = if self.absence_holds { Run::Idle } else { Run::Listed(horizon, others) };
     }
 
     fn pin(&self, state: &State, pinner: Pinner) -> Pinner {
@@ -215,6 +272,13 @@ impl Pins {
             Pinner::Using(_) | Pinner::Done => Pinner::Done,
         }
     }
+}
+
+/// The pinners whose pins are in the bucket, as bits.
+fn existing(pinners: &[Pinner]) -> u8 {
+    let has_pin =
+        |pinner: &Pinner| matches!(pinner, Pinner::Written(_) | Pinner::CopyWritten(..) | Pinner::Using(_));
+    (0..).zip(pinners).filter(|(_, pinner)| has_pin(pinner)).map(|(at, _): (u8, _)| 1 << at).sum()
 }
 
 /// The roots whose pins are in the bucket, as bits.

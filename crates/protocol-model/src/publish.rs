@@ -1,5 +1,5 @@
-//! The owner publishes a root and then deletes what the root does not need. Models `publisher.rs`, `trim.rs`
-//! and `files/trash.rs`.
+//! The owner publishes a root and then deletes what the root does not need. Models `publisher.rs` and
+//! `gc/collector.rs`.
 
 use crate::Gates;
 use crate::bucket::{Bucket, Commit, Deletion, Files, Request, Root, RootSlot};

@@ -34,6 +34,7 @@ fn claims_of_three_servers_that_die() {
 #[test]
 fn an_owner_publishes_while_another_claims() {
     check("roots", Bound { repeats: 1, ..Bound::new(2, 2, 0, 3) });
+    check("roots and a wrong listing", Bound { lies: 1, ..Bound::new(2, 2, 0, 3) });
     check("roots and a third claim", Bound { crashes: 1, ..Bound::new(2, 3, 1, 1) });
 }
 

@@ -99,6 +99,12 @@ fn look_behind_fence() {
 }
 
 #[test]
+fn fence_is_listed() {
+    let bound = Bound { lies: 1, ..Bound::new(2, 2, 0, 3) };
+    broken(Gates { fence_is_listed: false, ..on() }, bound, "IMAGE-");
+}
+
+#[test]
 fn fence_wal() {
     broken(Gates { fence_wal: false, ..on() }, Bound::new(2, 2, 1, 1), "IMAGE-3");
 }

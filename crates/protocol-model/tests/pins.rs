@@ -15,11 +15,18 @@ const MODEL: Pins = Pins {
     horizon_before_list: true,
     horizon_after_pin: true,
     original_after_copy: true,
+    lies: 0,
+    losses: 0,
+    doubts_listings: true,
+    absence_holds: true,
 };
+
+/// The model with wrong answers of the bucket.
+const WRONG: Pins = Pins { pinners: 2, lies: 1, losses: 1, ..MODEL };
 
 #[test]
 fn a_pinned_root_keeps_its_objects_in_every_order() {
-    for model in [MODEL, Pins { pinners: 2, runs: 3, ..MODEL }] {
+    for model in [MODEL, Pins { pinners: 2, runs: 3, ..MODEL }, WRONG] {
         let checker = model.clone().checker().spawn_bfs().join();
         checker.assert_properties();
         println!("{model:?}: {} states", checker.unique_state_count());
@@ -33,6 +40,8 @@ fn without_a_rule_a_pinned_root_loses_objects() {
         Pins { horizon_before_list: false, ..MODEL },
         Pins { horizon_after_pin: false, ..MODEL },
         Pins { original_after_copy: false, ..MODEL },
+        Pins { doubts_listings: false, ..WRONG },
+        Pins { absence_holds: false, ..WRONG },
     ] {
         let checker = model.clone().checker().spawn_bfs().join();
         assert!(checker.discovery("a pinned root keeps its objects").is_some(), "{model:?}");

@@ -79,12 +79,21 @@ fn unneeded(usage: &Usage) -> u64 {
     usage.unneeded_bytes + usage.foreign_bytes
 }
 
+/// An amount with four digits after the point. An amount that these do not show is no zero.
+fn money(amount: f64) -> String {
+    match amount {
+        0.0 => "0".to_owned(),
+        small if small < 0.00005 => "< 0.0001".to_owned(),
+        amount => format!("{amount:.4}"),
+    }
+}
+
 fn print(printer: &Printer, report: &CostReport) {
     let (prices, currency) = (&report.prices, shown(&report.prices.currency));
     if !report.prices_given {
         printer.line("The prices are an example and no provider's: give --prices FILE.");
     }
-    let money = |bytes| format!("{:.4}", prices.stored(bytes));
+    let money = |bytes| money(prices.stored(bytes));
     let headings = ["table", ">stored", ">per month", ">of that history", ">per month", ">not needed"];
     let mut table = Table::new(&headings);
     let mut row = |name: &str, usage: &Usage| {
@@ -97,8 +106,10 @@ fn print(printer: &Printer, report: &CostReport) {
     row("total", &report.space.total);
     printer.table(&table);
     printer.line(&format!(
-        "stored: {:.4} {currency} per month, of which {:.4} for the past and {:.4} for what is not needed",
-        report.stored_per_month, report.history_per_month, report.unneeded_per_month
+        "stored: {} {currency} per month, of which {} for the past and {} for what is not needed",
+        self::money(report.stored_per_month),
+        self::money(report.history_per_month),
+        self::money(report.unneeded_per_month)
     ));
     if report.requests.is_empty() {
         return printer.line(
@@ -109,8 +120,18 @@ fn print(printer: &Printer, report: &CostReport) {
         Table::new(&["requests", ">since the start", ">per month", &format!(">{currency} per month")]);
     for of in &report.requests {
         let (count, month) = (format!("{:.1}", of.count), format!("{:.0}", of.per_month));
-        table.row(&[of.kind.to_owned(), count, month, format!("{:.4}", of.money_per_month)]);
+        table.row(&[of.kind.to_owned(), count, month, self::money(of.money_per_month)]);
     }
     printer.line("");
     printer.table(&table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_amount_is_no_zero() {
+        assert_eq!([0.0, 0.00004, 0.00006, 12.5].map(money), ["0", "< 0.0001", "0.0001", "12.5000"]);
+    }
 }

@@ -74,7 +74,7 @@ fn print(printer: &Printer, diff: &Shown<'_>) {
     for (which, state) in [("first", diff.first), ("second", diff.second)] {
         let when = match state.commit_us {
             0 => String::new(),
-            commit_us => format!(", with the commits until {} UTC", utc(commit_us)),
+            commit_us => format!(", table files made with the commits until {} UTC", utc(commit_us)),
         };
         printer.line(&format!("{which}: root {}/{}{when}", state.epoch, state.slot));
     }
@@ -84,7 +84,9 @@ fn print(printer: &Printer, diff: &Shown<'_>) {
         table.row(&[shown(name), (*change).to_owned(), first, both, second]);
     }
     match diff.tables.is_empty() {
-        true => printer.line("both have the same table files"),
+        true => {
+            printer.line("the table files are the same; what differs is in the log: --rows counts its rows")
+        }
         false => printer.table(&table),
     }
     match &diff.rows {

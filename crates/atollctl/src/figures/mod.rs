@@ -4,6 +4,7 @@ pub(crate) mod cost;
 pub(crate) mod diff;
 pub(crate) mod du;
 pub(crate) mod prices;
+pub(crate) mod schema;
 pub(crate) mod tail;
 pub(crate) mod ui;
 pub(crate) mod ui_server;

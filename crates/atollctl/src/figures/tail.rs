@@ -1,8 +1,8 @@
 //! `atollctl tail`: prints what the server publishes, until it is interrupted or its output is closed.
 
-use crate::output::{Printer, shown, size};
+use crate::output::{Printer, now_ms, shown, size};
 use objstore::StoreError;
-use objstore::date::utc;
+use objstore::date::{utc, utc_seconds};
 use objstore::protocol::{FileChange, Follower, Inspector, RootStatus, TailEvent};
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,8 @@ fn tell(printer: &Printer, event: &TailEvent) -> bool {
             format!("claim epoch {by_epoch} by '{}' has closed epoch {epoch}", shown(by_server))
         }
     };
-    printer.try_line(&line)
+    let now = utc_seconds(now_ms() / 1000);
+    printer.try_line(&format!("{} {line}", now.split_once(' ').map_or("", |(_, time)| time)))
 }
 
 fn of_root(root: &RootStatus, added: FileChange, dropped: FileChange) -> String {

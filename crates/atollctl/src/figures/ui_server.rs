@@ -111,7 +111,9 @@ async fn answer(mut stream: TcpStream, site: &Site, token: &str, port: u16) -> s
             Err(why) => ("502 Bad Gateway", "text/plain; charset=utf-8", why.into_bytes()),
         },
         Ok(_) => ("404 Not Found", "text/plain", b"there is nothing here".to_vec()),
-        Err(status) => (status, "text/plain", b"not for you".to_vec()),
+        Err(status) => {
+            (status, "text/plain", b"this is not the address that atollctl ui has printed".to_vec())
+        }
     };
     let length = body.len();
     let head =

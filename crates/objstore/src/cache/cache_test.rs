@@ -314,7 +314,7 @@ fn a_bucket_error_reaches_every_reader_and_is_not_kept() {
         cache.read(&file, &data, &mut wanted);
         assert_eq!(wanted[0].result.as_ref().unwrap_err().code(), crate::Code::Unavailable);
         f.store.outage(false);
-        // This read comes at once, when the table of flights possibly still has the failed flight. The read
+        // This read comes at once, when the table of flights may still have the failed flight. The read
         // must not join that flight but start a new GET.
         assert_eq!(f.read(&cache, &key, PART, 0, PART), bytes);
         f.settle(&cache, &key, PART);
@@ -439,8 +439,8 @@ fn the_cache_gives_way_before_its_disk_is_full() {
 
     with_free(0);
     assert_eq!(used(), 0);
-    // On a small disk only a sixteenth must stay free. That much is free here, so nothing has to be evicted.
-    cache.leave_room(room::Disk { total: 160, free: 10 });
+    // On a small disk only a quarter must stay free. That much is free here, so nothing has to be evicted.
+    cache.leave_room(room::Disk { total: 160, free: 40 });
     assert_eq!(f.read(&cache, &key, size, 0, size), bytes);
 }
 

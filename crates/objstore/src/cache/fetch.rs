@@ -122,7 +122,11 @@ impl Cache {
         let ranges = merge(wanted.iter().map(|w| w.offset..w.offset + w.out.len() as u64));
         let gets = ranges.iter().map(|range| async {
             let _permit = self.fetches.acquire().await;
-            self.bucket.get_range(key, range.clone()).await
+            let body = self.bucket.get_range(key, range.clone()).await;
+            if body.is_ok() {
+                self.stats.lost_objects.found(key, range.end);
+            }
+            body
         });
         let bodies = self.interrupt.block_on(&self.runtime, futures_util::future::join_all(gets));
         for want in wanted {
@@ -141,7 +145,7 @@ impl Cache {
         }
         for part in CacheFile::parts_of(range.start, range.end - range.start) {
             self.drop_damaged(file, part);
-            // The damaged bytes possibly come from a GET that has just ended, so the next reader must not
+            // The damaged bytes may come from a GET that has just ended, so the next reader must not
             // take the bytes of that GET's flight.
             let mut flights = file.flights.lock();
             if flights.get(&part).is_some_and(|flight| flight.borrow().is_some()) {
@@ -237,6 +241,9 @@ impl Cache {
             Urgency::Prefetch => self.prefetches.acquire().await,
         };
         let body = self.bucket.get_range(&file.key, run.clone()).await;
+        if body.is_ok() {
+            self.stats.lost_objects.found(&file.key, run.end);
+        }
         let mut parts = Vec::with_capacity(landings.len());
         for (part, landing) in &landings {
             let piece = body.clone().map(|bytes| {
@@ -369,7 +376,7 @@ fn merge(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     runs
 }
 
-/// Fills `out` from the fetched run that contains its range. Errors: that of the run's GET; `Bug` when no run
+/// Fills `out` from the fetched run that contains its range. Errors: as the run's GET; `Bug` when no run
 /// contains the range.
 fn copy_from(ranges: &[Range<u64>], bodies: &[Result<Bytes>], offset: u64, out: &mut [u8]) -> Result<()> {
     let end = offset + out.len() as u64;

@@ -162,7 +162,7 @@ impl Cache {
     /// Moves a local file that holds the whole object into the cache.
     ///
     /// Requires: from now on the local file is read only through the result, because eviction punches holes
-    /// into it. Errors: those of the disk; then the local file is still at the path `local`.
+    /// into it. Errors: the disk's; then the local file is still at the path `local`.
     pub(crate) fn adopt(
         &self,
         local: &Path,

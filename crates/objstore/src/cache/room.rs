@@ -5,8 +5,9 @@ use super::Cache;
 use crate::log::Level;
 use std::sync::atomic::Ordering;
 
-/// The cache keeps this many bytes of its disk free, or a sixteenth of a disk below 16 GiB. The free space is
-/// looked at every second, and a server writes less than 1 GiB within a second.
+/// The cache keeps this many bytes of its disk free, or a quarter of a disk below 4 GiB. The free space is
+/// looked at every second, and a server writes less than 1 GiB within a second. A quarter of a small disk has room
+/// for what the server writes at once: a flush of a memtable of 64 MiB, and the log.
 const FREE_BYTES_MIN: u64 = 1 << 30;
 
 /// The size of a file system and its free space, in bytes.
@@ -20,7 +21,7 @@ impl Disk {
     /// How many bytes must be freed, so that the disk has the free space that the cache keeps; 0 when it has
     /// enough.
     fn lacks(self) -> u64 {
-        FREE_BYTES_MIN.min(self.total / 16).saturating_sub(self.free)
+        FREE_BYTES_MIN.min(self.total / 4).saturating_sub(self.free)
     }
 }
 

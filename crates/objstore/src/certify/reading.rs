@@ -96,10 +96,10 @@ pub(super) async fn ranges(bucket: &Bucket, place: &str) -> Result<Seen> {
     if bucket.get_range(&key, end..end + 10).await.is_ok()
         || bucket.get_range(&key, end - 5..end + 10).await.is_ok()
     {
-        return Ok(failed("a read behind the end of an object gave bytes"));
+        return Ok(failed("a read past the end of an object returned bytes"));
     }
     Ok(ok(format!(
-        "{} ranges of an object were right, in parallel; none came from behind its end",
+        "{} parallel reads of ranges returned the right bytes; a read past the end returned none",
         wanted.len()
     )))
 }

@@ -232,7 +232,7 @@ async fn damaged_whole(damaging: &Bucket, place: &str) -> Result<Seen> {
 
 fn unprotected(what: &str) -> Seen {
     let text = format!(
-        "{what} damaged on its way is taken: nothing finds out before it is read. Use https, a network and memory that \
+        "{what} damaged on its way is accepted: only a later read finds the damage. Use https, a network and memory that \
          check themselves, and atollctl verify --deep now and then"
     );
     (Verdict::Warning, text)

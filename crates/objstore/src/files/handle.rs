@@ -8,6 +8,10 @@ use crate::cache::Cache;
 use crate::cache::fetch::Wanted;
 use crate::cache::file::CacheFile;
 use crate::error::{Result, StoreError};
+use crate::files::Files;
+use crate::interrupt::Interrupt;
+use crate::log::{Level, LogFn};
+use crate::lost_objects::LostObjects;
 use crate::requests::bucket::Bucket;
 use crate::stats::add;
 use std::fs::File;
@@ -32,19 +36,25 @@ pub struct FileHandle {
     bucket: Bucket,
     cache: Option<Arc<Cache>>,
     runtime: tokio::runtime::Handle,
+    interrupt: Interrupt,
+    log: LogFn,
     plain: OnceLock<File>,
     cached: OnceLock<(Arc<CacheFile>, Arc<File>)>,
 }
 
 impl FileHandle {
-    pub(super) fn new(
-        number: u64,
-        entry: Arc<Entry>,
-        bucket: Bucket,
-        cache: Option<Arc<Cache>>,
-        runtime: tokio::runtime::Handle,
-    ) -> Self {
-        Self { number, entry, bucket, cache, runtime, plain: OnceLock::new(), cached: OnceLock::new() }
+    pub(super) fn new(number: u64, entry: Arc<Entry>, files: &Files) -> Self {
+        Self {
+            number,
+            entry,
+            bucket: files.bucket.clone(),
+            cache: files.cache.read().clone(),
+            runtime: files.runtime.clone(),
+            interrupt: files.interrupt.clone(),
+            log: files.log.clone(),
+            plain: OnceLock::new(),
+            cached: OnceLock::new(),
+        }
     }
 
     /// Size in bytes.
@@ -58,7 +68,7 @@ impl FileHandle {
     /// `refetch`: true when the bytes of a former read failed a checksum of the caller. The cached parts of
     /// the range are then dropped and the bucket is read.
     /// Requests: none when the bytes are local or cached. Blocks: on the network otherwise; not for use on
-    /// the runtime's threads. Errors: `Unavailable`, `Corruption`, `NotFound`.
+    /// the runtime's threads. Errors: `Unavailable`, `Corruption`, `Lost`.
     pub fn read(&self, offset: u64, out: &mut [u8], refetch: bool) -> Result<usize> {
         if refetch {
             self.distrust(offset, out.len() as u64);
@@ -71,7 +81,7 @@ impl FileHandle {
             let mut wanted = [Wanted { offset, out, result: Ok(()) }];
             cache.read(file, data, &mut wanted);
             let [want] = wanted;
-            return want.result.map(|()| length).map_err(|e| e.with(format!("reading file {}", self.number)));
+            return want.result.map(|()| length).map_err(|e| self.explain(e));
         }
         let mut requests = [ReadRequest { offset, out, result: Ok(0) }];
         self.read_many(&mut requests);
@@ -123,7 +133,10 @@ impl FileHandle {
             let length = *request.result.as_ref().unwrap_or(&0);
             if let Some(out) = request.out.get_mut(..length) {
                 request.result = match file.read_exact_at(out, request.offset) {
-                    Ok(()) => Ok(length),
+                    Ok(()) => {
+                        self.lost().found(&self.entry.key, request.offset + length as u64);
+                        Ok(length)
+                    }
                     Err(error) => Err(self.io_error(&error)),
                 };
             }
@@ -144,7 +157,9 @@ impl FileHandle {
         match File::open(&path) {
             Ok(file) => Ok(self.plain.get_or_init(|| file)),
             Err(error) => {
-                Err(Some(StoreError::from_io("opening", &path, &error).with(format!("file {}", self.number))))
+                let error = StoreError::from_io("opening", &path, &error);
+                let is_object = self.bucket.local_path(&self.entry.key).as_ref() == Some(&path);
+                Err(Some(if is_object { self.explain(error) } else { self.with_number(error) }))
             }
         }
     }
@@ -170,7 +185,7 @@ impl FileHandle {
         let outcomes: Vec<Result<()>> = wanted.into_iter().map(|want| want.result).collect();
         for (request, outcome) in requests.iter_mut().zip(outcomes) {
             if let Err(error) = outcome {
-                request.result = Err(error.with(format!("reading file {}", self.number)));
+                request.result = Err(self.explain(error));
             }
         }
     }
@@ -220,8 +235,60 @@ impl FileHandle {
     fn io_error(&self, error: &std::io::Error) -> StoreError {
         let message = format!("reading file {} ({}): {error}", self.number, self.entry.key);
         match error.kind() {
+            std::io::ErrorKind::UnexpectedEof if self.bucket.is_directory() => {
+                self.explain(StoreError::Corruption(message))
+            }
             std::io::ErrorKind::UnexpectedEof => StoreError::Corruption(message),
             _ => StoreError::Unavailable(message),
+        }
+    }
+
+    fn lost(&self) -> &LostObjects {
+        &self.bucket.stats().lost_objects
+    }
+
+    /// Makes the error of a read from the error of the bucket. If the object is missing or too short, the error is
+    /// `Lost`, and the first such read of the object is logged. A bucket that does not answer is no such case.
+    ///
+    /// Requests: a HEAD when the bucket has refused the range or has given too few bytes.
+    fn explain(&self, error: StoreError) -> StoreError {
+        let bytes = match &error {
+            StoreError::NotFound { .. } => 0,
+            StoreError::Corruption(_) => self.found_bytes(),
+            StoreError::Refused(message) if message.contains("HTTP 416") => self.found_bytes(),
+            _ => self.entry.size,
+        };
+        if bytes >= self.entry.size {
+            return self.with_number(error);
+        }
+        let found =
+            if bytes == 0 { "is missing or empty".to_owned() } else { format!("has only {bytes} bytes") };
+        let message = format!(
+            "the object {} in {} {found}, and must have {} bytes: damaged; run `atollctl verify`, and put the \
+             object back",
+            self.entry.key,
+            self.bucket.place(),
+            self.entry.size
+        );
+        if self.lost().note(&self.entry.key, bytes, &message) {
+            (self.log)(Level::Error, &message);
+        }
+        StoreError::Lost(message)
+    }
+
+    fn with_number(&self, error: StoreError) -> StoreError {
+        error.with(format!("reading file {}", self.number))
+    }
+
+    /// The size of the object. If it cannot be found out, the size that the object must have.
+    fn found_bytes(&self) -> u64 {
+        if let Some(path) = self.bucket.local_path(&self.entry.key) {
+            return std::fs::metadata(path).map_or(self.entry.size, |metadata| metadata.len());
+        }
+        match self.interrupt.block_on(&self.runtime, self.bucket.head(&self.entry.key)) {
+            Ok(Ok(object)) => object.size,
+            Ok(Err(error)) if error.is_not_found() => 0,
+            _ => self.entry.size,
         }
     }
 

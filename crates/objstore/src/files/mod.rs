@@ -132,7 +132,7 @@ enum Local {
 #[derive(Default)]
 struct State {
     live: BTreeMap<u64, Arc<Entry>>,
-    /// The numbers of the files whose live entry is possibly not the one in the last published snapshot.
+    /// The numbers of the files whose live entry may differ from the entry in the last published snapshot.
     changed: BTreeSet<u64>,
     /// The keys of all files that are live, staged, deferred or garbage.
     keys: KeyUses,
@@ -265,6 +265,7 @@ impl Files {
             return Err(StoreError::NotFound { operation: "removing", object: format!("file {number}") });
         };
         state.changed.insert(number);
+        self.bucket.stats().lost_objects.forget(&entry.key);
         state.unpublished.retain(|e| !Arc::ptr_eq(e, &entry));
         if state.held_count > 0 && !entry.is_uploaded() {
             state.deferred.push(entry);
@@ -306,8 +307,7 @@ impl Files {
         let entry = self.state.lock().live.get(&number).cloned();
         let entry = entry
             .ok_or_else(|| StoreError::NotFound { operation: "opening", object: format!("file {number}") })?;
-        let cache = self.cache.read().clone();
-        Ok(FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone()))
+        Ok(FileHandle::new(number, entry, self))
     }
 
     /// Opens file `number` of a past state of the database for reading. Uses the live file of that number
@@ -315,8 +315,7 @@ impl Files {
     pub fn open_past(&self, number: u64, record: &FileRecord) -> FileHandle {
         let live = self.state.lock().live.get(&number).filter(|entry| entry.key == record.key).cloned();
         let entry = live.unwrap_or_else(|| Arc::new(Entry::known(number, record, None)));
-        let cache = self.cache.read().clone();
-        FileHandle::new(number, entry, self.bucket.clone(), cache, self.runtime.clone())
+        FileHandle::new(number, entry, self)
     }
 
     /// True when there are objects of removed files that may be deleted only after a root without them is
@@ -360,6 +359,15 @@ impl Files {
         self.backlog_bytes_max.store(bytes, Ordering::Relaxed);
         let _state = self.state.lock(); // So a thread that is about to wait sees the new limit, or is woken.
         self.backlog_shrunk.notify_all();
+    }
+
+    /// Lets the part cache give space back if its disk has too little. Who writes to the disk calls this for each
+    /// MiB, because a small disk can fill within the second between two looks at it. Local disk work only.
+    pub fn make_room(&self) {
+        let cache = self.cache.read().clone();
+        if let Some(cache) = cache {
+            cache.give_way();
+        }
     }
 
     /// Whether a thread waits because the backlog is at its limit. One atomic load.

@@ -148,7 +148,7 @@ impl Files {
     }
 
     fn killed_while_waiting(&self, state: &State) -> StoreError {
-        let last_error = self.bucket.stats().last_error();
+        let last_error = self.bucket.stats().last_error.message();
         let because =
             if last_error.is_empty() { String::new() } else { format!(". Last error: {last_error}") };
         StoreError::Interrupted(format!(

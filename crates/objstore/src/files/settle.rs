@@ -77,8 +77,8 @@ impl Files {
         use std::os::unix::fs::MetadataExt;
         let inode = |path: &Path| std::fs::metadata(path).map(|m| (m.dev(), m.ino())).ok();
         let object = self.bucket.local_path(&entry.key).and_then(|path| inode(&path));
-        if object.is_some() && object != inode(local) {
-            give_up_local(entry);
+        if object.is_some() && object != inode(local) && entry.leave_local().is_some() {
+            let _ = std::fs::remove_file(local);
         }
     }
 }
@@ -97,7 +97,7 @@ fn move_into_cache(cache: &Cache, entry: &Entry, local: &Path, crcs: &[u32]) -> 
             let adopted = adopt_from(cache, entry, local, &copy, crcs);
             let _ = std::fs::remove_file(copy);
             adopted?;
-            let _ = std::fs::remove_file(local);
+            delete_open(local);
             Ok(())
         }
         outcome => outcome,
@@ -120,9 +120,44 @@ fn adopt_from(
     Ok(())
 }
 
-/// Makes readers use the bucket from now on and deletes the local file. Its open descriptors stay valid.
+/// Makes readers use the bucket from now on, deletes the local file, and frees its space. Not for a bucket in a
+/// directory, where handles go on reading the descriptors that they have.
 pub(super) fn give_up_local(entry: &Entry) {
     if let Some(path) = entry.leave_local() {
-        let _ = std::fs::remove_file(path);
+        delete_open(&path);
+    }
+}
+
+/// Deletes a file that handles may have open. RocksDB keeps handles for long, and an open file keeps its space, so the
+/// file is truncated, unless it has another name. No handle reads it any more, since its entry is `Place::Bucket`.
+fn delete_open(path: &Path) {
+    use std::os::unix::fs::MetadataExt;
+    let opened = File::options().write(true).open(path);
+    let _ = std::fs::remove_file(path);
+    if let Ok(file) = opened
+        && file.metadata().is_ok_and(|found| found.nlink() == 0)
+    {
+        let _ = file.set_len(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deleted_file_that_is_open_takes_no_space() {
+        let dir = tempfile::tempdir().unwrap();
+        for has_another_name in [false, true] {
+            let (path, other) = (dir.path().join("1.sst"), dir.path().join("2.sst"));
+            std::fs::write(&path, b"bytes").unwrap();
+            if has_another_name {
+                std::fs::hard_link(&path, &other).unwrap();
+            }
+            let open = File::open(&path).unwrap();
+            delete_open(&path);
+            assert!(!path.exists());
+            assert_eq!(open.metadata().unwrap().len(), if has_another_name { 5 } else { 0 });
+        }
     }
 }

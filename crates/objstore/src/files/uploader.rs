@@ -54,18 +54,16 @@ impl Files {
     }
 
     /// Keeps the part cache from filling its disk. No request.
-    async fn give_way_forever(&self) {
+    async fn give_way_forever(self: &Arc<Self>) {
         while self.state.lock().ended.is_none() {
             tokio::time::sleep(DISK_INTERVAL).await;
-            let cache = self.cache.read().clone();
-            if let Some(cache) = cache {
-                // An error means that the store closes.
-                let _ = blocking(move || {
-                    cache.give_way();
-                    Ok(())
-                })
-                .await;
-            }
+            let files = Arc::clone(self);
+            // An error means that the store closes.
+            let _ = blocking(move || {
+                files.make_room();
+                Ok(())
+            })
+            .await;
         }
     }
 
@@ -141,7 +139,7 @@ impl Files {
         let mut state = self.state.lock();
         let mut upload = entry.upload.lock();
         if matches!(&*upload, Upload::Dropped) {
-            // RocksDB removed the file during its upload. The object was possibly created after its key was
+            // RocksDB removed the file during its upload. The object may have been created after its key was
             // given to the collector, so the key is given again.
             drop(upload);
             let generation = state.generation;

@@ -32,6 +32,7 @@ mod format;
 mod gc;
 mod history;
 mod inspection;
+mod kept_settings;
 mod own_keys;
 mod publish;
 mod shared;
@@ -43,9 +44,11 @@ mod testing;
 mod wal;
 
 pub use copies::adopt::{Adopted, Progress};
+pub use copies::left_behind::LeftBehind;
 pub use copies::materialize::MaterializeStatus;
 pub use copies::mirror::{CopyRequest, CopyStatus};
-pub use copies::prove::Proof;
+pub use copies::prove::{LastProof, Proof};
+pub use copies::remove::RemovalStatus;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use format::fuzzing;
 pub use gc::{GcPlan, HistoryLimits};
@@ -58,12 +61,12 @@ pub use history::snapshot::{SNAPSHOT_NAME_BYTES_MAX, SnapshotStatus};
 pub use inspection::diff::{ComparedState, PRESENT, StateDiff, TableBytes};
 pub use inspection::families::FileOwner;
 pub use inspection::fsck::{FsckOptions, FsckReport, Unneeded};
-pub use inspection::inspect::{
-    DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus, VerifyReport,
-};
+pub use inspection::inspect::{DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus};
 pub use inspection::space::{ObjectKind, Space, SpaceObject, SpaceUse};
 pub use inspection::table_names::{NamedIndex, NamedTable, TableNames};
 pub use inspection::tail::{FileChange, Follower, TailEvent};
+pub use inspection::verify::{KeptReport, VerifyReport};
+pub use kept_settings::{KeptSettings, SettingsChange};
 pub use start::identity::Parent;
 pub use start::opener::Opener;
 pub use store::Store;

@@ -4,15 +4,17 @@
 //! first bytes and, with durability `local`, a sync of that WAL. A thread holds this lock for work in memory
 //! and to open local files, never during a request or a sync. A thread that holds the lock of `state` is
 //! allowed to lock `Files`; a thread that holds a lock of `Files` must not lock `state`. `changed` is the
-//! condition variable of `state`. It is signalled whenever a thread that waits for a change of `state` can
-//! possibly go on.
+//! condition variable of `state`. It is signalled whenever a thread that waits for a change of `state` may
+//! be able to go on.
 
 use super::gc::{GcTuning, HistoryQueue, Inbox};
+use crate::config::Durability;
 use crate::error::{Result, StoreError};
 use crate::files::Files;
 use crate::log::{Level, LogFn};
 use crate::protocol::format::codec::Nonce;
 use crate::protocol::format::records::Fence;
+use crate::protocol::format::settings_record::KeptSettings;
 use crate::protocol::format::slots::fenced_error;
 use crate::protocol::publish::map_writer::MapLimits;
 use crate::protocol::start::claim::OwnEpoch;
@@ -171,6 +173,7 @@ pub(crate) struct State {
 pub(crate) struct Owner {
     pub(crate) local_dir: PathBuf,
     pub(crate) db_uuid: String,
+    pub(crate) masked_in: Vec<String>,
     pub(crate) server_id: String,
     pub(crate) epoch: OwnEpoch,
 }
@@ -182,6 +185,8 @@ pub(crate) struct Shared {
     pub(crate) log: LogFn,
     pub(crate) local_dir: PathBuf,
     pub(crate) db_uuid: String,
+    /// `Identity::masked_in` of the database.
+    pub(crate) masked_in: Vec<String>,
     pub(crate) server_id: String,
     pub(crate) epoch: u64,
     /// The nonce of this epoch's claim. The marker stores it, so that the next start notices when the bucket
@@ -202,11 +207,13 @@ pub(crate) struct Shared {
     pub(crate) inbox: Inbox,
     /// How much history is kept, and which roots wait for a pin.
     pub(crate) history: HistoryQueue,
+    /// The settings of the database (kept_settings.rs), as this process has last read or changed them.
+    pub(crate) settings: Mutex<KeptSettings>,
     /// The keys of the pins that keep the states which this process has mounted for reading (mount.rs). The
     /// collector deletes every other pin of a mount.
     pub(crate) mounts: Mutex<BTreeSet<String>>,
     /// Wakes the task that merges chunks: chunks have arrived, or a root names the last merged object, so
-    /// possibly there is more to merge.
+    /// there may be more to merge.
     pub(crate) wake_merger: Notify,
     /// Signalled when a merged object is in the bucket and waits until the publisher creates a root that
     /// names it.
@@ -221,6 +228,9 @@ pub(crate) struct Shared {
 /// At most one failure is logged in this time. The newest failure is kept in any case, for
 /// `StoreStats::last_error`.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The operation of an error that does not end: this process is not allowed to write any more.
+const NEVER: &str = "writing to the database of another owner";
 
 impl State {
     pub(crate) fn new() -> Self {
@@ -271,6 +281,7 @@ impl Shared {
             log,
             local_dir: owner.local_dir,
             db_uuid: owner.db_uuid,
+            masked_in: owner.masked_in,
             server_id: owner.server_id,
             epoch: owner.epoch.number,
             claim_nonce: owner.epoch.nonce,
@@ -284,6 +295,7 @@ impl Shared {
             wake_watch: Notify::new(),
             inbox: Inbox::default(),
             history: HistoryQueue::default(),
+            settings: Mutex::default(),
             mounts: Mutex::default(),
             wake_merger: Notify::new(),
             merged: Notify::new(),
@@ -291,6 +303,12 @@ impl Shared {
             slot: AtomicU64::new(0),
             reported: Mutex::new(None),
         }
+    }
+
+    /// Whether the log is shipped as it is written. Otherwise, with durability `local` and without a history,
+    /// it is shipped only when a thread or a root needs it.
+    pub(crate) fn ships_all(&self) -> bool {
+        self.path.durability() != Durability::Local || self.history.limits().is_on()
     }
 
     /// Returns the bucket with a shorter timeout for the creation of slots. Commits wait for these slots. So
@@ -363,7 +381,7 @@ impl Shared {
         let mut state = self.state.lock();
         if state.fenced.is_none() {
             (self.log)(Level::Error, &error.to_string());
-            self.bucket.stats().set_last_error(&error.to_string());
+            self.bucket.stats().last_error.set(NEVER, &error.to_string());
             state.fenced = Some(error.clone());
         }
         self.path.set_fenced();
@@ -411,10 +429,10 @@ impl Shared {
     }
 
     /// Reports that `what` has failed and will be tried again. The newest failure replaces the last error in
-    /// the status; the log gets at most one failure per `REPORT_INTERVAL`.
-    pub(crate) fn report(&self, what: &str, error: &StoreError) {
+    /// the status, until `what` works again; the log gets at most one failure per `REPORT_INTERVAL`.
+    pub(crate) fn report(&self, what: &'static str, error: &StoreError) {
         let message = format!("{what}: {error}. It is tried again until it works");
-        self.bucket.stats().set_last_error(&message);
+        self.bucket.stats().last_error.explain(what, &error.to_string(), &message);
         let mut reported = self.reported.lock();
         if reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
             *reported = Some(Instant::now());

@@ -18,7 +18,10 @@ use crate::protocol::format::slots::read_root_slot;
 use crate::protocol::publish::publisher::Publisher;
 use crate::protocol::publish::shared_notes::write_note;
 use crate::protocol::start::alive;
+use crate::protocol::start::aside::note_closed;
+use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::opener::Opener;
+use crate::protocol::wal::marks::Gtid;
 use crate::protocol::wal::merger;
 use crate::protocol::wal::position::NotedCommit;
 use crate::protocol::wal::replay::short_replay;
@@ -45,7 +48,7 @@ impl Store {
     /// Connects to the bucket of `config`, claims the database, and restores the local directory if it is
     /// absent.
     ///
-    /// Makes one attempt. Use [`Opener`] for a start that possibly has to wait until another owner counts as
+    /// Makes one attempt. Use [`Opener`] for a start that may have to wait until another owner counts as
     /// dead. Errors: `Invalid`, `Unavailable`, `ReadOnly`, `Corruption`, as `atoll_store_open` in objstore.h
     /// says.
     pub fn open(config: &StoreConfig, log: LogFn) -> Result<Arc<Self>> {
@@ -114,13 +117,20 @@ impl Store {
         if is_published && !shared.path.is_fenced() {
             // If this hint cannot be written, the next owner only has to wait until it believes that this one
             // is dead (alive.rs).
-            let _ = alive::show(&shared.bucket, &hint(shared, u64::MAX, true)).await;
+            let _ = alive::show(&shared.bucket, &hint(shared, u64::MAX, Some(u64::MAX))).await;
+            // Without this note, the directory only counts as one that may have more than the bucket.
+            let _ = note_closed(&shared.local_dir);
         }
     }
 
     /// Whether open() restored the local directory from the bucket.
     pub fn was_restored(&self) -> bool {
         self.was_restored
+    }
+
+    /// Returns the newest GTID of each replication domain among the commits that the database has.
+    pub fn newest_gtids(&self) -> Vec<Gtid> {
+        self.shared.commits.lock().position().gtids.values().copied().collect()
     }
 
     /// Returns the interface of the database's table files.
@@ -232,7 +242,7 @@ impl Store {
         self.shared.sync_path(&state);
         let is_much = state.wal.uncut_bytes() > self.shared.tuning.ship_bytes;
         drop(state);
-        if is_much && self.shared.path.durability() != Durability::Local {
+        if is_much && self.shared.ships_all() {
             self.shared.wake_shipper.notify_one();
         }
     }
@@ -339,11 +349,12 @@ impl Store {
         self.shared.history.set_limits(limits);
         self.shared.hold_wals();
         self.shared.inbox.wake.notify_one();
+        self.shared.wake_shipper.notify_one();
     }
 
     /// Asks the shipper to upload the WAL up to `position`, and the publisher to publish a root with the
     /// MANIFEST edit number `ddl`. Both begin without waiting for their intervals.
-    fn want(&self, position: u64, ddl: u64) {
+    pub(super) fn want(&self, position: u64, ddl: u64) {
         let shared = &self.shared;
         let mut state = shared.lock();
         state.ship_wanted = state.ship_wanted.max(position);
@@ -380,7 +391,7 @@ impl Store {
     }
 
     fn late(&self, timeout: Duration, what: &str) -> StoreError {
-        let last_error = self.shared.bucket.stats().last_error();
+        let last_error = self.shared.bucket.stats().last_error.message();
         let because =
             if last_error.is_empty() { String::new() } else { format!(". Last error: {last_error}") };
         let lag = self.shared.path.lag();
@@ -421,8 +432,18 @@ impl Drop for Store {
     }
 }
 
-fn hint(shared: &Shared, counter: u64, closed: bool) -> Alive {
-    Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed }
+fn hint(shared: &Shared, counter: u64, covered_us: Option<u64>) -> Alive {
+    let closed = covered_us == Some(u64::MAX);
+    Alive { epoch: shared.epoch, server_id: shared.server_id.clone(), counter, closed, covered_us }
+}
+
+/// Returns the time for the field `covered_us` of the next hint, in microseconds since 1970: now, when the
+/// bucket has everything, and otherwise the time of the last hint, `before`. A time that the clock has been
+/// set back from does not count.
+fn covered_us(shared: &Shared, before: Option<u64>) -> Option<u64> {
+    // The clock is read first: a commit that was acknowledged before this moment is counted already.
+    let now_us = wall_clock_ms() * 1000;
+    if shared.path.is_all_covered() { Some(now_us) } else { before.filter(|before| *before <= now_us) }
 }
 
 /// The time after which the owner tries again to write the hint that it lives, when a request has failed. It
@@ -442,6 +463,7 @@ async fn watch(shared: Arc<Shared>) {
     let interval = shared.tuning.alive_interval;
     let (mut counter, mut delay) = (0, interval);
     let mut next = Instant::now() + interval;
+    let mut covered = None;
     while !shared.is_ending() {
         // The task is also woken early for other reasons than the close of the store. Then it writes no hint
         // yet.
@@ -455,7 +477,8 @@ async fn watch(shared: Arc<Shared>) {
         if shared.is_ending() {
             return;
         }
-        delay = match alive::show(&shared.bucket, &hint(&shared, counter, false)).await {
+        covered = covered_us(&shared, covered);
+        delay = match alive::show(&shared.bucket, &hint(&shared, counter, covered)).await {
             Ok(()) => interval,
             Err(error) => {
                 shared.report("writing the liveness hint", &error);

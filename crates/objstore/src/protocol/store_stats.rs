@@ -3,7 +3,7 @@
 use super::store::Store;
 use crate::error::StoreError;
 use crate::protocol::start::claim::wall_clock_ms;
-use crate::stats::read;
+use crate::stats::{Stats, read};
 use std::sync::atomic::Ordering;
 
 /// The numbers of one store, named as in `atoll_store_stats` of objstore.h.
@@ -39,6 +39,9 @@ pub struct StoreStats {
     pub history_bytes: u64,
     pub history_s: u64,
     pub history_cuts: u64,
+    pub objects_missing: u64,
+    pub last_error_ms: u64,
+    pub last_commit_us: u64,
     pub database_uuid: String,
     pub last_error: String,
 }
@@ -53,6 +56,7 @@ impl Store {
             let state = shared.state.lock();
             (state.unpublished_since(), state.fenced.clone())
         };
+        let (last_error, last_error_ms) = newest_error(counters, fenced.as_ref());
         StoreStats {
             epoch: shared.epoch,
             requests_get: read(&counters.requests_get),
@@ -83,13 +87,25 @@ impl Store {
             history_bytes: read(&counters.history_bytes),
             history_s: match read(&counters.history_since_ms) {
                 0 => 0,
-                since_ms => wall_clock_ms().saturating_sub(since_ms) / 1000,
+                // The history ends where the bucket does not have the commits yet.
+                since_ms => wall_clock_ms().saturating_sub(since_ms + path.lag().as_millis() as u64) / 1000,
             },
             history_cuts: read(&counters.history_cuts),
             database_uuid: shared.db_uuid.clone(),
-            // When this server is not allowed to write any more, `last_error` says why, and not what the
-            // newest failed request was.
-            last_error: fenced.map_or_else(|| counters.last_error(), |reason| reason.to_string()),
+            objects_missing: counters.lost_objects.count() as u64,
+            last_error,
+            last_error_ms,
+            last_commit_us: shared.commits.lock().position().time_us,
         }
     }
+}
+
+/// What `last_error` says, and since when. When this server is not allowed to write any more, that is the reason,
+/// and not what the newest failed request was. An object that is missing comes next: only the DBA can put it back.
+fn newest_error(counters: &Stats, fenced: Option<&StoreError>) -> (String, u64) {
+    if let Some(reason) = fenced {
+        return (reason.to_string(), counters.last_error.at_ms());
+    }
+    let newest = (counters.last_error.message(), counters.last_error.at_ms());
+    counters.lost_objects.newest().unwrap_or(newest)
 }

@@ -12,6 +12,7 @@
 //! BUCKET-3  A 404 that means "no such bucket" is never reported as an absent object (failure.rs).
 
 use crate::error::{Result, StoreError};
+use crate::last_error::ANY;
 pub use crate::machine::fill_random;
 use crate::requests::failure::{Class, Failure};
 use crate::requests::origin::{self, Source};
@@ -23,7 +24,7 @@ use crate::stats::{Stats, add};
 use bytes::Bytes;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path as ObjectPath;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
+use object_store::{GetOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 use parking_lot::Mutex;
 use std::future::Future;
 use std::ops::Range;
@@ -101,7 +102,7 @@ impl Parts {
 pub struct Bucket {
     pub(crate) parts: Arc<Parts>,
     pub(crate) policy: RetryPolicy,
-    /// The time limit of the first attempt to create a slot; None: that of all other requests.
+    /// The time limit of the first attempt to create a slot; None: as for all other requests.
     pub(crate) slot_timeout: Option<Duration>,
     /// Uploads in pieces that failed. The collector aborts them later.
     pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
@@ -267,7 +268,10 @@ impl Bucket {
             attempt += 1;
             let bounded = self.for_slot(attempt);
             let failure = match bounded.create_once(&path, &bytes).await {
-                Ok(()) => return Ok(SlotOutcome::Mine),
+                Ok(()) => {
+                    self.parts.stats.last_error.works("creating");
+                    return Ok(SlotOutcome::Mine);
+                }
                 Err(failure) => failure,
             };
             if !matches!(failure.class, Class::Exists | Class::Transient) {
@@ -284,39 +288,6 @@ impl Bucket {
             }
             self.pause(attempt).await;
         }
-    }
-
-    /// Checks that the bucket supports create-only PUTs: a second PUT of `key` must not replace the first.
-    ///
-    /// `key` must be new. Errors: `ReadOnly` when the bucket overwrites the object, does not implement
-    /// create-only PUTs, or does not list the object.
-    pub async fn probe_conditional_put(&self, key: &str) -> Result<()> {
-        let mut first = [0u8; 16];
-        let mut second = [0u8; 16];
-        fill_random(&mut first)?;
-        fill_random(&mut second)?;
-        let refused = |what: &str| {
-            StoreError::ReadOnly(format!(
-                "{} {what}: without working create-only writes (If-None-Match: *) two servers could overwrite \
-                 each other, so this server will not write there. Use a provider that supports them",
-                self.parts.place
-            ))
-        };
-        let mine = self.create_slot(key, Bytes::copy_from_slice(&first), &first).await?;
-        let again = self.create_slot(key, Bytes::copy_from_slice(&second), &second).await;
-        let listed = self.list(key.rsplit_once('/').map_or("", |(folder, _)| folder), None).await;
-        let cleaned = self.delete(key).await;
-        if mine != SlotOutcome::Mine {
-            return Err(StoreError::Bug(format!("the probe {key} existed already")));
-        }
-        match again? {
-            SlotOutcome::Lost(bytes) if bytes == first[..] => {}
-            _ => return Err(refused("replaced an object that a create-only write must not replace")),
-        }
-        if !listed?.iter().any(|o| o.key == key) {
-            return Err(refused("does not list an object that was just written"));
-        }
-        cleaned
     }
 
     /// Repeats `call`, which transfers about `bytes`, until it succeeds, fails for good, or the policy allows
@@ -338,7 +309,10 @@ impl Bucket {
             attempt += 1;
             add(counter, 1);
             let failure = match self.in_time(bytes, call()).await {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    self.parts.stats.last_error.works(operation);
+                    return Ok(value);
+                }
                 Err(failure) => failure,
             };
             if failure.class != Class::Transient || !self.policy.allows_another(attempt) {
@@ -383,10 +357,11 @@ impl Bucket {
         key: &str,
         attempts: u32,
     ) -> StoreError {
+        let ends_with = if failure.class == Class::Transient { ANY } else { operation };
         let error = failure.into_error(operation, key, &self.parts.place, attempts);
         if !error.is_not_found() {
             add(&self.parts.stats.request_errors, 1);
-            self.parts.stats.set_last_error(&error.to_string());
+            self.parts.stats.last_error.set(ends_with, &error.to_string());
         }
         error
     }
@@ -463,18 +438,6 @@ impl Bucket {
     pub(crate) async fn pause(&self, attempt: u32) {
         add(&self.parts.stats.request_retries, 1);
         tokio::time::sleep(self.policy.delay(attempt)).await;
-    }
-
-    pub(crate) fn info(&self, meta: &ObjectMeta) -> Result<ObjectInfo> {
-        let full = meta.location.as_ref();
-        let key = match self.parts.prefix.as_str() {
-            "" => Some(full),
-            prefix => full.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')),
-        };
-        let key = key.ok_or_else(|| {
-            StoreError::Bug(format!("listing returned {full} outside of the prefix {}", self.parts.prefix))
-        })?;
-        Ok(ObjectInfo { key: key.to_owned(), size: meta.size, last_modified: meta.last_modified.into() })
     }
 }
 

@@ -6,6 +6,7 @@
 use super::*;
 use crate::crc::crc32c;
 use crate::requests::fault::{Fault, faulty_bucket};
+use crate::requests::listing::Page;
 use std::io::Write;
 
 const NONCE: [u8; 16] = *b"0123456789abcdef";
@@ -269,4 +270,40 @@ async fn a_page_that_never_comes_ends_the_listing_with_an_error() {
     store.hurt(Verb::List, "wal", 1, u32::MAX, Hurt::Hangs);
     let error = bucket.list("wal", None).await.unwrap_err();
     assert!(matches!(&error, StoreError::Unavailable(text) if text.contains("listing wal")), "{error}");
+}
+
+#[tokio::test]
+async fn a_listing_is_passed_on_page_by_page_also_after_failures() {
+    let (bucket, store) = crate::requests::stuck::stuck_bucket(100, std::time::Duration::from_secs(2));
+    for number in 0..1234 {
+        store.replace(&format!("db/sst/{number:05}"), vec![1]);
+    }
+    for fails in [0, 3] {
+        use crate::requests::stuck::{Hurt, Verb};
+        store.hurt(Verb::List, "sst", 2, fails, Hurt::Fails);
+        let mut keys: Vec<String> = Vec::new();
+        let each = |page| match page {
+            Page::Objects(objects) => {
+                assert!(objects.len() <= 1000, "{} objects in a page", objects.len());
+                keys.extend(objects.into_iter().map(|object| object.key));
+            }
+            Page::Again => panic!("this is no directory"),
+        };
+        bucket.list_each("sst", None, each).await.unwrap();
+        assert!(keys.len() == 1234 && keys.is_sorted(), "{} keys", keys.len());
+    }
+}
+
+/// A start must not be tried for ever because of a link that does not go away by itself.
+#[tokio::test]
+async fn a_loop_of_symbolic_links_in_a_directory_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("sst")).unwrap();
+    std::os::unix::fs::symlink(dir.path(), dir.path().join("sst/loop")).unwrap();
+    let stats = Arc::default();
+    let bucket =
+        crate::requests::client::connect_directory(dir.path(), stats, RetryPolicy::default()).unwrap();
+    let error = bucket.list("", None).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Refused(_)), "{error:?}");
+    assert!(error.to_string().contains("symbolic link"), "{error}");
 }

@@ -83,7 +83,7 @@ fn connect_s3(
     let connect_timeout = config.request_timeout.min(Duration::from_secs(5));
     let is_plain = endpoint.as_deref().is_some_and(|e| e.starts_with("http://"));
     // With configured keys and a plain HTTP endpoint, no request needs TLS. Without configured keys, the keys
-    // of a role possibly have to be fetched over HTTPS.
+    // of a role may have to be fetched over HTTPS.
     let transport = if is_plain && !config.access_key.is_empty() {
         Transport::plain(connect_timeout)
     } else {

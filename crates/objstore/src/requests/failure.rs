@@ -1,7 +1,7 @@
 //! Interprets an `object_store` error: whether another attempt can help, and what to tell the DBA.
 //!
 //! `object_store` keeps the HTTP status and the S3 error body in private types, so they are taken from the
-//! text of the error; the tests against MinIO and versitygw in bucket_server_test.rs fail when that text
+//! text of the error; the tests against MinIO and versitygw in tests/s3_servers.rs fail when that text
 //! changes.
 
 use crate::error::StoreError;
@@ -32,6 +32,9 @@ pub(crate) enum Class {
 /// The S3 error codes for an upload whose bytes do not match their checksum.
 const DAMAGED: [&str; 4] =
     ["XAmzContentSHA256Mismatch", "XAmzContentChecksumMismatch", "BadDigest", "InvalidDigest"];
+
+/// Part of the text of an error about a symbolic link to a folder in which it lies.
+const LOOP: &str = "File system loop";
 
 /// The operation name of requests that read or set an object lock. They need permissions that no other
 /// request needs.
@@ -143,9 +146,7 @@ impl Failure {
             Some("AccessDenied") if operation == LOCKING => {
                 return ". Grant the key s3:PutObjectRetention, GetObjectRetention and GetBucketObjectLockConfiguration";
             }
-            Some("AccessDenied" | "AllAccessDisabled") => {
-                return ". The key is valid but may not do this: grant it s3:GetObject, PutObject, DeleteObject and ListBucket, or check atoll_s3_access_key";
-            }
+            Some("AccessDenied" | "AllAccessDisabled") => return missing_right(operation),
             Some("ExpiredToken" | "TokenRefreshRequired" | "InvalidToken") => {
                 return ". The session token is no longer valid: renew the credentials";
             }
@@ -155,6 +156,9 @@ impl Failure {
                 return ". The bucket is in another region: set atoll_s3_region";
             }
             _ => {}
+        }
+        if self.text.contains(LOOP) {
+            return ". Remove this symbolic link from the directory of the bucket";
         }
         let lower = self.text.to_ascii_lowercase();
         if lower.contains("metadata") || lower.contains("/latest/api/token") {
@@ -178,6 +182,27 @@ impl Failure {
         match self.status {
             Some(401 | 403) => ". Check atoll_s3_access_key and its permissions",
             _ => "",
+        }
+    }
+}
+
+/// Names the right that a key lacks. A store also answers so if it hides that an object is absent.
+fn missing_right(operation: &str) -> &'static str {
+    match operation {
+        "deleting" => {
+            ". The key is valid but may not do this: grant it s3:DeleteObject, or check atoll_s3_access_key"
+        }
+        "listing" => {
+            ". The key is valid but may not do this: grant it s3:ListBucket, or check atoll_s3_access_key"
+        }
+        "writing" | "creating" | "uploading" => {
+            ". The key is valid but may not do this: grant it s3:PutObject, or check atoll_s3_access_key"
+        }
+        "reading" | "looking at" => {
+            ". The key is valid but may not do this: grant it s3:GetObject and s3:ListBucket, or check atoll_s3_access_key"
+        }
+        _ => {
+            ". The key is valid but may not do this: grant it s3:GetObject, PutObject, DeleteObject and ListBucket, or check atoll_s3_access_key"
         }
     }
 }
@@ -229,10 +254,15 @@ fn classify(
             (Some(507), _) => Class::NoSpace,
             (Some(408 | 429), _) => Class::Transient,
             (Some(code), _) if (300..500).contains(&code) => Class::Refused,
-            _ if error.to_string().contains("without LOCATION") => Class::Refused,
+            _ if error.to_string().contains("without LOCATION") || is_loop(error) => Class::Refused,
             _ => Class::Transient,
         },
     }
+}
+
+/// Whether a listing of a directory came upon a symbolic link to a folder in which it lies.
+fn is_loop(error: &StoreCrateError) -> bool {
+    format!("{error}{}", innermost(error, "")).contains(LOOP)
 }
 
 /// Whether a 404 means that the requested object (or upload) is absent.
@@ -253,7 +283,15 @@ fn status_in(text: &str) -> Option<u16> {
 fn tag_in(text: &str, tag: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;
     let (content, _) = rest.split_once(&format!("</{tag}>"))?;
-    Some(first_chars(content, 300))
+    Some(first_chars(&unescaped(content), 300))
+}
+
+/// Replaces the entities of XML by their characters.
+fn unescaped(text: &str) -> String {
+    let entities =
+        [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#39;", "'"), ("&#34;", "\"")];
+    let plain = entities.iter().fold(text.to_owned(), |text, (entity, plain)| text.replace(entity, plain));
+    plain.replace("&amp;", "&")
 }
 
 /// Searches the chain of causes for the HTTP client's kind of error. None if no cause is an error of the HTTP
@@ -341,6 +379,10 @@ mod tests {
             message.contains("HTTP 403 RequestTimeTooSkewed (late)") && message.contains("NTP"),
             "{message}"
         );
+        let denied = "403 Forbidden: <Code>AccessDenied</Code><Message>&#39;k&#39; is &amp;#39;</Message>";
+        let message = status(denied).into_error("deleting", "k", "bucket b", 1).to_string();
+        assert!(message.contains("('k' is &#39;)") && message.contains("s3:DeleteObject"), "{message}");
+        assert!(!message.contains("PutObject"), "{message}");
         assert_eq!(generic("the connection was reset").class, Class::Transient);
         let damaged = status("400 Bad Request: <Code>XAmzContentSHA256Mismatch</Code>");
         assert!(damaged.is_damaged_upload() && damaged.class == Class::Transient);

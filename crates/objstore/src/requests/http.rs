@@ -5,11 +5,14 @@
 //! all (aws-lc, ring). All crates used here are under MIT, ISC or BSD terms (or a choice of them).
 //! Certificates are checked against the authorities of the system, or those that SSL_CERT_FILE and
 //! SSL_CERT_DIR name instead, and against those of `atoll_s3_ca_file`. Redirects are not followed: they mean
-//! a wrong region, which failure.rs reports. There is no proxy support.
+//! a wrong region, which failure.rs reports. There is no proxy support. The answers to listings are checked
+//! here (s3/strict.rs).
 
 use crate::error::{Result, StoreError};
+use crate::requests::s3::strict;
 use async_trait::async_trait;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
+use hyper::Response;
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::{Connect, HttpConnector as TcpConnector};
@@ -35,6 +38,8 @@ const READ_BYTES_MAX: usize = 128 << 10;
 /// How long an idle connection is kept. Shorter than the idle limits of common S3 servers and load balancers
 /// (60 s and more), so that they do not close it while a request is sent.
 const IDLE_MAX: Duration = Duration::from_secs(30);
+/// How many characters of an answer that is no listing an error shows.
+const SHOWN_MAX: usize = 300;
 
 /// Makes the clients that `object_store` asks for: one for the bucket, others for credentials.
 #[derive(Clone)]
@@ -172,9 +177,29 @@ impl<C: Connect + Clone + Send + Sync + 'static> HttpService for Pool<C> {
             Line::Clean => request,
             Line::Damaging => damage(request).await?,
         };
+        let listing = request.uri().query().filter(|query| strict::is_listing(query)).map(str::to_owned);
         let response = self.client.request(request).await.map_err(request_error)?;
-        Ok(response.map(|body: Incoming| HttpResponseBody::new(body.map_err(body_error))))
+        match listing {
+            Some(query) if response.status().is_success() => checked_listing(&query, response).await,
+            _ => Ok(response.map(|body: Incoming| HttpResponseBody::new(body.map_err(body_error)))),
+        }
     }
+}
+
+/// Reads the whole answer to a request for a listing, and checks it (rule BUCKET-5).
+async fn checked_listing(
+    query: &str,
+    response: Response<Incoming>,
+) -> std::result::Result<HttpResponse, HttpError> {
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.map_err(body_error)?.to_bytes();
+    strict::check(query, &bytes).map_err(|why| {
+        let begin: String = String::from_utf8_lossy(&bytes).chars().take(SHOWN_MAX).collect();
+        let text = format!("the answer to a listing is no such listing: {why}. It begins with: {begin}");
+        HttpError::new(HttpErrorKind::Decode, Told(text))
+    })?;
+    let body = HttpResponseBody::new(Full::new(bytes).map_err(|never| match never {}));
+    Ok(HttpResponse::from_parts(head, body))
 }
 
 /// Flips the lowest bit of the last byte of a request's body, after the request was signed.
@@ -242,4 +267,57 @@ fn missing_cpu_feature() -> Option<&'static str> {
         ("PMULL", std::arch::is_aarch64_feature_detected!("pmull")),
     ];
     features.into_iter().find(|(_, is_there)| !is_there).map(|(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::StoreConfig;
+    use crate::error::StoreError;
+    use crate::requests::client::connect;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    /// A server that answers every request with `body` and status 200. Returns its port.
+    fn serve(body: String) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request);
+                let length = body.len();
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+                let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            }
+        });
+        port
+    }
+
+    async fn list(body: &str) -> crate::error::Result<usize> {
+        let config = StoreConfig {
+            url: "s3://some-bucket/some/prefix".to_owned(),
+            endpoint: format!("127.0.0.1:{}", serve(body.to_owned())),
+            access_key: "k".to_owned(),
+            secret_key: "s".to_owned(),
+            region: "r".to_owned(),
+            ..StoreConfig::default()
+        };
+        let bucket = connect(&config, Arc::default()).unwrap();
+        bucket.list("pin/", None).await.map(|objects| objects.len())
+    }
+
+    /// Rule BUCKET-5.
+    #[tokio::test]
+    async fn an_error_with_status_200_is_no_empty_listing() {
+        let listing = "<ListBucketResult><Name>b</Name><Prefix>some/prefix/pin/</Prefix><KeyCount>0</KeyCount>\
+            <IsTruncated>false</IsTruncated></ListBucketResult>";
+        assert_eq!(list(listing).await.unwrap(), 0);
+        for wrong in ["<Error><Code>InternalError</Code></Error>", "<html><body>Welcome</body></html>"] {
+            let error = list(wrong).await.unwrap_err();
+            assert!(matches!(&error, StoreError::Unavailable(_)), "{error:?}");
+            assert!(error.to_string().contains("root element"), "{error}");
+        }
+    }
 }

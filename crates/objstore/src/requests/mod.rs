@@ -11,6 +11,7 @@ pub(crate) mod http;
 pub(crate) mod liar;
 pub(crate) mod listing;
 pub(crate) mod origin;
+pub(crate) mod probe;
 pub mod retry;
 pub(crate) mod s3;
 pub(crate) mod staged;

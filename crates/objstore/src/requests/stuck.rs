@@ -35,6 +35,8 @@ pub(crate) enum Hurt {
     Fails,
     /// The request is carried out after this time.
     Waits(Duration),
+    /// The request is not carried out, and the answer is that nothing is there.
+    Lies,
 }
 
 /// Applies to requests of the kind `verb` for names that contain `part`. The first `skip` of them are carried
@@ -71,6 +73,7 @@ impl Plan {
             Some(Hurt::Fails) => {
                 Err(Error::Generic { store: "stuck", source: "the connection was closed".into() })
             }
+            Some(Hurt::Lies) => Err(Error::NotFound { path: name.to_owned(), source: "a lie".into() }),
             Some(Hurt::Waits(time)) => {
                 tokio::time::sleep(time).await;
                 Ok(())

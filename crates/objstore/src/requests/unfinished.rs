@@ -39,7 +39,7 @@ pub(crate) trait ListUploads: Send + Sync {
 impl Bucket {
     /// The unfinished uploads of table files. Empty if the store cannot list uploads.
     ///
-    /// Errors: those of the listing, which is tried only once; `Refused` when the keys lack the permission to
+    /// Errors: as a listing, which is tried only once; `Refused` when the keys lack the permission to
     /// list uploads, which no other request needs.
     /// Requests: one LIST per 1000 uploads.
     pub async fn unfinished_uploads(&self) -> Result<Vec<UnfinishedUpload>> {

@@ -11,6 +11,7 @@
 
 pub(crate) mod network;
 mod thread;
+mod wrong;
 
 pub(crate) use thread::{block_on, sleep, spawn};
 
@@ -20,6 +21,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 use thread::Turn;
@@ -34,7 +36,7 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(7);
 pub(crate) const DISK_WORK_MAX: Duration = Duration::from_secs(1);
 
 /// The time of day at which every simulation begins, in seconds since 1970.
-const BEGIN_S: u64 = 1_700_000_000;
+pub(crate) const BEGIN_S: u64 = 1_700_000_000;
 
 /// The result of one simulated history, which is all events of one call of [`run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,6 +59,10 @@ struct Sim {
     trace: Mutex<Trace>,
     turns: Mutex<Vec<Arc<Turn>>>,
     failed: Notify,
+    /// How far the clocks of all servers are ahead, in milliseconds.
+    ahead_ms: AtomicU64,
+    /// Whether rule LIST-1 is switched off.
+    believes_listings: AtomicBool,
 }
 
 struct Trace {
@@ -87,6 +93,8 @@ pub(crate) fn run(seed: u64, keeps_lines: bool, client: impl FnOnce() + Send + '
         trace: Mutex::new(trace),
         turns: Mutex::default(),
         failed: Notify::new(),
+        ahead_ms: AtomicU64::new(0),
+        believes_listings: AtomicBool::new(false),
     });
     thread::mute_panics();
     CURRENT.set(Some(Arc::clone(&sim)));
@@ -150,9 +158,26 @@ pub(crate) fn elapsed() -> Duration {
     this().origin.elapsed()
 }
 
-/// The time of day in the simulation.
+/// The time of day in the simulation, by the clocks of the servers.
 pub(crate) fn time_of_day() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(BEGIN_S) + elapsed()
+    let ahead = Duration::from_millis(this().ahead_ms.load(Ordering::Relaxed));
+    SystemTime::UNIX_EPOCH + Duration::from_secs(BEGIN_S) + elapsed() + ahead
+}
+
+/// Sets the clocks of all servers ahead of the virtual time by this much.
+pub(crate) fn set_clocks_ahead(ahead: Duration) {
+    note(&format!("the clocks are {} s ahead", ahead.as_secs()));
+    this().ahead_ms.store(ahead.as_millis() as u64, Ordering::Relaxed);
+}
+
+/// Switches rule LIST-1 off: from now on servers believe every listing of claims and roots.
+pub(crate) fn believe_listings() {
+    this().believes_listings.store(true, Ordering::Relaxed);
+}
+
+/// Whether rule LIST-1 is switched off in the simulation of this thread.
+pub(crate) fn believes_listings() -> bool {
+    current().is_some_and(|sim| sim.believes_listings.load(Ordering::Relaxed))
 }
 
 /// Adds an entry to the trace. After the first failure no more entries are added.

@@ -2,9 +2,11 @@
 //!
 //! A task of its own carries out each request. So a request can be carried out late or twice, overtake other
 //! requests, and be carried out although its sender has given up or died. The bucket itself is correct: a
-//! create-only PUT creates its object once, and reads and listings show all earlier writes. Only a listing of
-//! claims sometimes lacks the newest claim for a short time.
+//! create-only PUT creates its object once, and reads and listings show all earlier writes. But now and then a
+//! listing of claims lacks the newest claim for a short time, or something answers in place of the bucket
+//! (`wrong.rs`).
 
+use super::wrong::Wrong;
 use super::{below, elapsed, note, once_in};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -37,7 +39,7 @@ const CLAIMS: &str = "db/epoch";
 
 /// What happens to one request. The seed chooses it ([`Network::fate`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// The request is carried out once and answered.
     Arrives,
     /// The request never arrives, and its sender gets a broken connection.
@@ -61,9 +63,13 @@ enum Fate {
     Damaged,
     /// A listing of claims lacks the newest claim if it was created only just now.
     Stale,
+    /// A listing shows nothing, and the GET of a root does not find it, whatever is there.
+    Lies,
+    /// A listing shows only its first objects.
+    Short,
 }
 
-const FATES: [Fate; 10] = [
+const FATES: [Fate; 12] = [
     Fate::Lost,
     Fate::ReplyLost,
     Fate::Hangs,
@@ -74,6 +80,8 @@ const FATES: [Fate; 10] = [
     Fate::ConflictAfterApply,
     Fate::Damaged,
     Fate::Stale,
+    Fate::Lies,
+    Fate::Short,
 ];
 
 /// The kind of a request. The trace shows it, and [`Fate`] treats PUTs differently.
@@ -98,6 +106,7 @@ pub(crate) struct Network {
     on_landed: Mutex<Option<Arc<OnLanded>>>,
     /// The virtual time at which the newest claim was created. None: there is no claim yet.
     claimed: Mutex<Option<Duration>>,
+    wrong: Wrong,
 }
 
 /// The connection of one server to the bucket.
@@ -110,8 +119,19 @@ pub(crate) struct Line {
 impl Network {
     /// An empty bucket and a network that disturbs no requests.
     pub(crate) fn new() -> Arc<Self> {
-        let (hurt_one_in, on_landed, claimed) = Default::default();
-        Arc::new(Self { store: Arc::new(InMemory::new()), hurt_one_in, on_landed, claimed })
+        let (hurt_one_in, on_landed, claimed, wrong) = Default::default();
+        Arc::new(Self { store: Arc::new(InMemory::new()), hurt_one_in, on_landed, claimed, wrong })
+    }
+
+    /// From now on one listing in `one_in` of the prefix `about`, which begins with `db/`, is answered wrongly,
+    /// besides what [`Self::hurt`] does.
+    pub(crate) fn lie(&self, one_in: u64, about: &'static str) {
+        self.wrong.lie(Some((one_in, about)));
+    }
+
+    /// Ends what [`Self::lie`] has begun.
+    pub(crate) fn tell_the_truth(&self) {
+        self.wrong.lie(None);
     }
 
     /// From now on the network disturbs one request in `one_in` on average. 0: it disturbs none.
@@ -178,7 +198,7 @@ impl Line {
         let (reply, answer) = oneshot::channel();
         let request =
             Request { network: self.network.clone(), server: self.server, verb, name: name.to_owned() };
-        let fate = self.network.fate();
+        let fate = self.network.wrong.fate(self.server, verb, name, self.network.fate());
         tokio::spawn(async move {
             Network::travel().await;
             if let Some(outcome) = request.meet(fate, &apply).await {
@@ -300,7 +320,8 @@ async fn body_of(got: GetResult, fate: Fate) -> Result<GetResult> {
     Ok(GetResult { payload: GetResultPayload::Stream(body), meta, range, attributes, extensions })
 }
 
-/// Carries out a listing. If `fate` is `Stale`, a listing of claims lacks the newest claim.
+/// Carries out a listing. If `fate` is `Stale`, a listing of claims lacks the newest claim; if it is `Lies`, the
+/// listing is empty; if it is `Short`, it ends early.
 async fn listed(
     network: Arc<Network>,
     prefix: Option<Path>,
@@ -313,6 +334,12 @@ async fn listed(
         None => store.list(prefix.as_ref()),
     };
     let mut metas: Vec<ObjectMeta> = keys.try_collect().await?;
+    if fate == Fate::Lies {
+        metas.clear();
+    }
+    if fate == Fate::Short && !metas.is_empty() {
+        metas.truncate(below(metas.len() as u64) as usize);
+    }
     if fate == Fate::Stale
         && prefix.is_some_and(|prefix| prefix.as_ref() == CLAIMS)
         && network.claimed.lock().is_some_and(|claimed| elapsed() < claimed + STALE_MAX)
@@ -380,7 +407,13 @@ impl ObjectStore for Remote {
         let (store, path) = (self.0.network.store.clone(), location.clone());
         let get = move |fate| {
             let (store, path, options) = (store.clone(), path.clone(), options.clone());
-            async move { body_of(store.get_opts(&path, options).await?, fate).await }.boxed()
+            async move {
+                if fate == Fate::Lies && !options.head {
+                    return Err(Error::NotFound { path: path.to_string(), source: "a wrong answer".into() });
+                }
+                body_of(store.get_opts(&path, options).await?, fate).await
+            }
+            .boxed()
         };
         self.0.send(Verb::Get, location.as_ref(), get).await
     }

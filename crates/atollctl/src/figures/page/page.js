@@ -46,16 +46,21 @@ function bytesOf(row) { return row.bytes_by_age.reduce((a, b) => a + b, 0); }
 function show(id, ...children) { document.getElementById(id).replaceChildren(...children); }
 
 function drawHead(data) {
-  show("place", data.place);
-  document.title = "Atoll: " + data.place;
-  show("about", "Database " + data.db_uuid + ", " + data.owner);
+  show("place", data.url);
+  document.title = "Atoll: " + data.url;
+  show("about", "Database " + data.db_uuid + " in " + data.place + ", " + data.owner);
   const total = data.cost.space.total, currency = data.cost.prices.currency;
   const newest = data.roots.length ? age(data.roots[data.roots.length - 1], data.now_ms) : "none";
-  const cards = [["newest root", newest], ["stored", size(bytesOf(total))], ["only for the past", size(total.history_bytes)],
+  const health = data.health, proof = health.proof;
+  const seen = health.owner_seen_ms ? age(health.owner_seen_ms, data.now_ms) : "no server";
+  const proved = !proof ? "never" : age(proof.proved_ms, data.now_ms) + (proof.is_restorable ? "" : ": FAILED");
+  const cards = [["server seen", seen, health.owner_seen_ms && !health.is_owner_alive],
+    ["restore proved", proved, proof && !proof.is_restorable], ["newest root", newest], ["stored", size(bytesOf(total))], ["only for the past", size(total.history_bytes)],
     ["not needed", size(total.unneeded_bytes + total.foreign_bytes)],
     ["snapshots", data.states.filter(s => s.kind === "snapshot").length],
-    [data.cost.prices_given ? "a month" : "a month (example)", data.cost.stored_per_month < 0.01 ? "< 0.01 " + currency : money(data.cost.stored_per_month, currency)]];
-  show("cards", ...cards.map(([what, value]) => node("div", { class: "card" }, node("b", {}, String(value)), node("span", {}, what))));
+    [data.cost.prices_given ? "a month" : "a month (example)", money(data.cost.requests.reduce((sum, r) => sum + r.money_per_month, data.cost.stored_per_month), currency)]];
+  show("cards", ...cards.map(([what, value, is_bad]) => node("div", { class: "card" },
+    node("b", is_bad ? { class: "problem" } : {}, String(value)), node("span", {}, what))));
 }
 
 // Steps in seconds between marks of the time axis.
@@ -132,6 +137,7 @@ function drawSpace(data) {
   const all = data.cost.space.rows, shown = all.slice(0, ROWS_MAX), most = Math.max(1, ...all.map(bytesOf));
   const mostOfCell = Math.max(1, ...all.flatMap(row => row.bytes_by_age));
   const ages = ["< 1 hour", "< 1 day", "< 1 week", "< 30 days", "< 1 year", "older"];
+  const filled = ages.map((_, column) => column).filter(column => data.cost.space.total.bytes_by_age[column]);
   const rows = shown.map(row => {
     const parts = USES.map(([use]) => {
       const bytes = row[use + "_bytes"] + (use === "unneeded" ? row.foreign_bytes : 0);
@@ -140,7 +146,7 @@ function drawSpace(data) {
       if (bytes) part.style.minWidth = "2px";
       return part;
     });
-    const cells = row.bytes_by_age.map(bytes => {
+    const cells = filled.map(column => row.bytes_by_age[column]).map(bytes => {
       const cell = node("td", { class: "heat" }, bytes ? size(bytes) : "");
       if (bytes) cell.style.background = "rgba(var(--heat), " + (0.08 + 0.37 * Math.sqrt(bytes / mostOfCell)).toFixed(3) + ")";
       return cell;
@@ -150,12 +156,12 @@ function drawSpace(data) {
   });
   const total = data.cost.space.total;
   rows.push(node("tr", { class: "sum" }, node("td", {}, "total"), node("td", {}), node("td", { class: "number" }, size(bytesOf(total))),
-    ...total.bytes_by_age.map(bytes => node("td", { class: "heat" }, bytes ? size(bytes) : ""))));
+    ...filled.map(column => node("td", { class: "heat" }, size(total.bytes_by_age[column])))));
   const notes = [[all.length > ROWS_MAX, "and " + (all.length - ROWS_MAX) + " smaller ones: atollctl du"],
     [data.cost.space.elsewhere_files, "Beside that, " + size(data.cost.space.elsewhere_bytes) + " are read from another database: this one is a clone."],
     [data.cost.space.held_by, "Nothing is deleted: " + data.cost.space.held_by],
     [data.cost.space.problem, "Some table files have no name: " + data.cost.space.problem]];
-  show("space", table(["table", "by use", ">stored", ...ages.map(a => ">" + a)], rows),
+  show("space", table(["table", "by use", ">stored", ...filled.map(column => ">" + ages[column])], rows),
     ...notes.filter(n => n[0]).map(n => node("p", { class: "quiet" }, n[1])));
 }
 

@@ -185,21 +185,20 @@ impl Copier<'_> {
         }
         // The value of the counter has no meaning. A server that waits only checks whether it changes.
         let counter = crate::protocol::start::claim::wall_clock_ms();
-        let alive = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter, closed: false };
-        alive::show(self.bucket, &alive).await?;
+        let gone = Alive::gone(self.epoch, &self.server_id);
+        alive::show(self.bucket, &Alive { counter, closed: false, ..gone }).await?;
         Ok(Instant::now())
     }
 
     /// Writes the hint that the epoch has no owner any more. The copying program claimed the epoch as a
     /// server does, so without the hint the next server would wait until this program seems dead.
     pub(in crate::protocol) async fn leave(&self) {
-        let gone = Alive { epoch: self.epoch, server_id: self.server_id.clone(), counter: 0, closed: true };
-        let _ = alive::show(self.bucket, &gone).await;
+        let _ = alive::show(self.bucket, &Alive::gone(self.epoch, &self.server_id)).await;
     }
 }
 
 /// Returns the fingerprint from which the name of a copy is made. It includes the checksum of the file,
-/// because a bucket that was set back to an earlier state possibly uses the same key again for another file.
+/// because a bucket that was set back to an earlier state may use the same key again for another file.
 fn identity_of(file: &FileRecord) -> String {
     fingerprint(format!("{} {} {:08x}", file.key, file.size, file.crc32c).as_bytes())
 }
@@ -217,7 +216,7 @@ pub(in crate::protocol) const COPIES: &str = "atollctl copy of";
 
 /// Whether a copying program claimed `epoch`. A server that claims an epoch deletes the files that no root
 /// names; a copying program does not (ADOPT-1). False also when the claim is absent or damaged.
-async fn is_of_copier(bucket: &Bucket, epoch: u64) -> Result<bool> {
+pub(in crate::protocol) async fn is_of_copier(bucket: &Bucket, epoch: u64) -> Result<bool> {
     let claimer = claimer(bucket, epoch).await?;
     Ok(claimer.is_some_and(|id| id.starts_with(MATERIALIZES) || id.starts_with(COPIES)))
 }
@@ -234,7 +233,7 @@ pub(in crate::protocol) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<
     }
 }
 
-/// Refuses a database whose owner possibly still runs. If the last owner is a copying program, the database
+/// Refuses a database whose owner may still run. If the last owner is a copying program, the database
 /// is not refused: the next claim fences that program, and it has no commits that could be lost.
 ///
 /// Errors: `ReadOnly` with the owner's name.
@@ -246,7 +245,7 @@ pub(in crate::protocol) async fn refuse_owner(bucket: &Bucket) -> Result<()> {
         return Ok(());
     }
     Err(StoreError::ReadOnly(format!(
-        "{} has not said good-bye. Stop the server first, in order; one that was killed is started and stopped",
+        "{} was not shut down cleanly. Shut it down first; if it was killed, start it once and shut it down",
         sight.owner()
     )))
 }

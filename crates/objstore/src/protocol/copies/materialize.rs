@@ -2,7 +2,7 @@
 //! the clone's own prefix.
 //!
 //! ```text
-//! refuse the clone if it has an owner that possibly still runs
+//! refuse the clone if it has an owner that may still run
 //! claim epoch E, close the former epochs, create root/E/0   no former owner can change the clone any more
 //! copy the foreign files of the newest root                 the S3 service or file system does it: adopt.rs
 //! copy MANIFEST and log, create root/E/1                    now the newest root names no foreign file
@@ -18,7 +18,7 @@
 //! MATERIALIZE-3: `root/E/1` is newer than every local directory of the clone. So the next server sets its
 //!     local directory aside, which names foreign files, and restores a new one from the bucket.
 //!     `materialize` refuses a clone whose owner was not shut down in order, because that owner's local
-//!     directory possibly has commits that the bucket lacks.
+//!     directory may have commits that the bucket lacks.
 
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
@@ -30,9 +30,11 @@ use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
 use crate::protocol::start::home::Home;
+use crate::protocol::start::precheck::check_restorable;
 use crate::requests::origin;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What [`Inspector::materialize`] copied and released, or what it would copy.
 #[derive(Debug, Clone, Serialize)]
@@ -49,6 +51,10 @@ pub struct MaterializeStatus {
     pub independent_of: Vec<String>,
     /// Why the parents still have to keep files for this clone. Empty when they need not.
     pub still_held: String,
+    /// Objects in the clone's prefix that only its former states need, and their bytes. They have rows that
+    /// were changed, masked or deleted since. A running server deletes them.
+    pub former_objects: u64,
+    pub former_bytes: u64,
 }
 
 impl Inspector {
@@ -66,22 +72,27 @@ impl Inspector {
             root: None,
             independent_of: Vec::new(),
             still_held: String::new(),
+            former_objects: 0,
+            former_bytes: 0,
         })
     }
 
     /// Copies the files that the newest root reads in other databases, and releases the pins of this clone
     /// there.
     ///
-    /// Errors: `Invalid` when this database is no clone, or somebody claimed it meanwhile; `ReadOnly` when a
-    /// server owns it or possibly owns it; `NotFound` or `Corruption` when a parent's file is gone or
+    /// Errors: `Invalid` when this database is no clone, when it must be masked first, or when somebody claimed
+    /// it meanwhile; `ReadOnly` when a
+    /// server owns it or may own it; `NotFound` or `Corruption` when a parent's file is gone or
     /// damaged; `NoSpace`; `Fenced`. After an error the database is as before. The caller may repeat the
-    /// call, which then uses the files that were copied. Requests: those of a claim, two for each file, and
+    /// call, which then uses the files that were copied. Requests: as a claim, two for each file, and
     /// those that copy MANIFEST and log.
     pub async fn materialize(&self, creator: &str, progress: Progress<'_>) -> Result<MaterializeStatus> {
         let mut status = self.plan_materialize().await?;
         if status.foreign_files > 0 {
+            self.refuse_unmasked().await?;
             refuse_owner(self.bucket()).await?;
             self.check_parents().await?;
+            check_restorable(self.bucket()).await?;
             let server_id = copier_id(MATERIALIZES, creator);
             let epoch = take_epoch(self.bucket(), &server_id, &Home::default()).await?.number;
             let copier = Copier { bucket: self.bucket(), epoch, server_id, from: None, progress };
@@ -99,7 +110,26 @@ impl Inspector {
             Err(StoreError::Invalid(why)) => status.still_held = why,
             Err(error) => return Err(error),
         }
+        let unneeded = self.find_unneeded(Duration::ZERO).await?;
+        for former in unneeded.orphaned.iter().chain(&unneeded.pending) {
+            status.former_objects += 1;
+            status.former_bytes += former.size;
+        }
         Ok(status)
+    }
+
+    /// Refuses a clone that was made to be masked and whose newest root still names files of its parents. When
+    /// the masking has ended, the root names new files only (MASK-4), so the rows in these files are not masked.
+    async fn refuse_unmasked(&self) -> Result<()> {
+        let identity = self.identity().await?;
+        match identity.masked_in.first() == Some(&identity.db_uuid) {
+            false => Ok(()),
+            true => Err(StoreError::Invalid(format!(
+                "the clone in {} was made with --mask and is not masked yet: it would get copies of all rows as they are. Start its \
+                 server with atoll_mask_file first; afterwards it needs no file of its parents",
+                self.bucket().place()
+            ))),
+        }
     }
 
     async fn check_clone(&self) -> Result<()> {

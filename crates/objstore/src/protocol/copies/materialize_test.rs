@@ -28,6 +28,7 @@ fn clone_into(parent: &Bucket, prefix: &str) -> (Bucket, String) {
         place: format!("s3://{prefix}"),
         creator: "tester".to_owned(),
         discards_unfinished: false,
+        expires_s: None,
     };
     let status = block(Inspector::new(parent.clone()).clone_to(&child, &request)).unwrap();
     (child, status.db_uuid)
@@ -90,6 +91,34 @@ fn a_materialized_clone_lives_on_without_its_parent() {
     assert!(is_whole(&child));
     let again = materialize(&child).unwrap();
     assert!(again.root.is_none() && again.adopted == Adopted::default(), "nothing is left to copy");
+}
+
+#[test]
+fn a_clone_that_must_be_masked_is_not_materialized_before_and_its_clones_have_the_duty_too() {
+    let f = Fixture::new();
+    let child = f.bucket.sibling("copy").unwrap();
+    let request = CloneRequest {
+        past: None,
+        place: "s3://copy".to_owned(),
+        creator: "tester".to_owned(),
+        discards_unfinished: false,
+        expires_s: None,
+    };
+    let uuid = block(Inspector::new(f.bucket.clone()).clone_to_mask(&child, &request)).unwrap().db_uuid;
+    let (grandchild, next) = clone_into(&child, "copy-of-copy");
+    for bucket in [&child, &grandchild] {
+        assert!(block(Inspector::new(bucket.clone()).status()).unwrap().must_be_masked);
+    }
+    let refused = materialize(&child).unwrap_err();
+    assert!(matches!(&refused, StoreError::Invalid(m) if m.contains("not masked yet")), "{refused}");
+    for (bucket, fulfilled) in [(&child, vec![&uuid]), (&grandchild, vec![&uuid, &next])] {
+        let dir = scratch();
+        let db = open_child(bucket, &dir);
+        assert!(db.store.owes_masking("") && db.store.owes_masking("another"));
+        assert!(fulfilled.into_iter().all(|masked_in| !db.store.owes_masking(masked_in)));
+        db.store.close(WAIT).unwrap();
+    }
+    assert!(!f.db.store.owes_masking(""), "only clones must be masked");
 }
 
 #[test]

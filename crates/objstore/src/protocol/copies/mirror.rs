@@ -12,8 +12,8 @@
 //! source   delete the pin
 //! ```
 //!
-//! MIRROR-1: a copy always has one complete state of the source: that of the round before, until `root/E/1`
-//!     exists. So the copying program can die at any point. The next one reuses the files that the target has
+//! MIRROR-1: a copy always has one complete state of the source: the state of the round before, until
+//!     `root/E/1` exists. So the copying program can die at any point. The next one reuses the files that the target has
 //!     (ADOPT-1).
 //! MIRROR-2: a copy that a server has opened is a database of its own, and no copying program writes to it
 //!     again. Epochs are claimed one after the other, so a copying program that claims E can read who claimed
@@ -24,6 +24,7 @@
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
 use crate::protocol::copies::adopt::{Adopted, COPIES, Copier, Progress, claimer, copier_id};
+use crate::protocol::copies::left_behind::LeftBehind;
 use crate::protocol::format::image;
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
@@ -34,6 +35,8 @@ use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::table_names;
+use crate::protocol::kept_settings;
 use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, newest_epoch, take_epoch, wall_clock_ms};
 use crate::protocol::start::home::Home;
@@ -62,6 +65,8 @@ pub struct CopyRequest {
     /// True: later rounds are to bring the copy up to date. False: the copy is made once; a target that has a
     /// database already is refused.
     pub stays_in_step: bool,
+    /// True: no server opens the tables of the copy before it has masked their rows (rule MASK-3).
+    pub must_mask: bool,
     /// The limit of the copy rate.
     pub pace: Pace,
 }
@@ -70,7 +75,7 @@ pub struct CopyRequest {
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct CopyStatus {
-    /// The UUID of the copy. It is not that of the source, because the copy is a database of its own.
+    /// The UUID of the copy. It is not the source's, because the copy is a database of its own.
     pub db_uuid: String,
     /// The state of the source that the copy has: epoch and slot of a root, and the number of the first log
     /// chunk that does not belong to the state.
@@ -89,6 +94,8 @@ pub struct CopyStatus {
     pub deleted_objects: u64,
     /// True: the copy had this state already, so nothing was done.
     pub is_unchanged: bool,
+    /// What of the source the copy does not have. Empty for a copy that is made once.
+    pub left_behind: LeftBehind,
 }
 
 /// The content of `hint/copied`: which state of the source the copy has. Without it, the same state is copied
@@ -122,39 +129,47 @@ impl Inspector {
         }
         let purpose = purpose(&source, request);
         let existing = check_target(target, &source, &purpose, request.stays_in_step).await?;
+        let left_behind =
+            if request.stays_in_step { self.left_behind().await? } else { LeftBehind::default() };
         let key = pin::copy_key(&random_nonce()?);
         let mut pins = Pins::default();
         let outcome = async {
             let (past, place) = (request.past.clone(), format!("copy in {}", request.place));
-            let clone =
-                CloneRequest { past, place, creator: request.creator.clone(), discards_unfinished: false };
+            let clone = CloneRequest {
+                past,
+                place,
+                creator: request.creator.clone(),
+                discards_unfinished: false,
+                expires_s: None,
+            };
             let moment = self.pin_for_clone(&key, &clone, &mut pins).await?;
             if let Some(identity) = &existing
-                && has_already(target, &moment).await?
+                && let Some(epoch) = has_already(target, &moment).await?
             {
-                self.drop_other_pins(&key, &clone.place).await?;
+                kept_settings::copy(self.bucket(), target, &request.creator).await?;
+                self.drop_other_pins(&key, &clone.place, target, epoch).await?;
                 return Ok(CopyStatus { is_unchanged: true, ..status_of(&identity.db_uuid, &moment) });
             }
             let server_id = copier_id(&purpose, &request.creator);
             let epoch = take_epoch(target, &server_id, &Home::default()).await?.number;
             let from = Some((self.bucket(), &request.pace));
             let copier = Copier { bucket: target, epoch, server_id, from, progress };
-            let copied = self.copy_in(&copier, &purpose, &source, existing, &moment).await;
-            if copied.is_err() {
-                copier.leave().await;
+            let copied = self.copy_in(&copier, request, &source, existing, &moment).await;
+            match copied {
+                Ok(_) => self.drop_other_pins(&key, &clone.place, target, epoch).await?,
+                Err(_) => copier.leave().await,
             }
-            self.drop_other_pins(&key, &clone.place).await?;
             copied
         }
         .await;
         pins.take_back().await;
-        outcome
+        outcome.map(|status| CopyStatus { left_behind, ..status })
     }
 
     async fn copy_in(
         &self,
         copier: &Copier<'_>,
-        purpose: &str,
+        request: &CopyRequest,
         source: &Identity,
         existing: Option<Identity>,
         moment: &Moment,
@@ -163,7 +178,7 @@ impl Inspector {
         // Rule MIRROR-2: if a server claimed the epoch before, the copy has become a database of its own and
         // is refused.
         if epoch > 1 {
-            check_claimer(target, epoch - 1, purpose).await?;
+            check_claimer(target, epoch - 1, &purpose(source, request)).await?;
         }
         let base = close_and_claim(target, epoch, &copier.server_id, StopAfter::Nothing).await?.base;
         let named = match base {
@@ -177,16 +192,24 @@ impl Inspector {
             state_copy::write(self.bucket(), target, epoch, moment, &files, &copier.server_id).await?;
         let db_uuid = match existing {
             Some(identity) => identity.db_uuid,
-            None => create_identity(target, source, moment.image.root.id).await?,
+            None => create_identity(target, source, moment.image.root.id, request.must_mask).await?,
         };
+        if request.stays_in_step {
+            kept_settings::copy(self.bucket(), target, &request.creator).await?;
+        }
         note(target, epoch, moment).await?;
+        table_names::pass_on(self.bucket(), target).await;
         let deleted_objects = sweep(target, epoch).await?;
         Ok(CopyStatus { adopted, copied_log_bytes, deleted_objects, ..status_of(&db_uuid, moment) })
     }
 
-    /// Deletes the pins that other copying programs with the target `place` left in the source. This program
-    /// is the newest one for `place`, so the others have died or are fenced, and nobody needs their pins.
-    async fn drop_other_pins(&self, own: &str, place: &str) -> Result<()> {
+    /// Deletes the pins that other copying programs with the target `place` left in the source, unless a program has
+    /// claimed a later epoch of `target` than `epoch`, in which this state of the copy was made: that program may be at
+    /// work, and the others have died or are fenced. (One that has not claimed an epoch yet fails, and can be repeated.)
+    async fn drop_other_pins(&self, own: &str, place: &str, target: &Bucket, epoch: u64) -> Result<()> {
+        if newest_epoch(target).await? != epoch {
+            return Ok(());
+        }
         let listed = self.bucket().list(names::PIN_DIR, None).await?;
         for key in listed.into_iter().map(|object| object.key) {
             if key == own || !pin::is_copy_key(&key) {
@@ -247,26 +270,27 @@ async fn check_claimer(target: &Bucket, epoch: u64, purpose: &str) -> Result<()>
         return Ok(());
     }
     Err(StoreError::Invalid(format!(
-        "the database in {} was opened by '{claimer}' (epoch {epoch}), so it is one of its own and no copy any more. What it has would \
+        "the database in {} was opened by '{claimer}' (epoch {epoch}), so it is no copy any more. What it has would \
          be lost. Copy to an empty place",
         target.place()
     )))
 }
 
-/// Whether `target` has the state of `moment` already. False also when this is not known: `hint/copied` is
-/// absent or damaged, or the state ends inside a log chunk, which the hint cannot express. Then the state is
-/// copied once more.
-async fn has_already(target: &Bucket, moment: &Moment) -> Result<bool> {
+/// Returns the epoch in which `target` got the state of `moment`. None: it has another one, or this is not known:
+/// `hint/copied` is absent or damaged, or the state ends inside a log chunk, which the hint cannot express. Then the
+/// state is copied once more.
+async fn has_already(target: &Bucket, moment: &Moment) -> Result<Option<u64>> {
     let bytes = match target.get(names::COPIED).await {
-        Err(error) if error.is_not_found() => return Ok(false),
+        Err(error) if error.is_not_found() => return Ok(None),
         bytes => bytes?,
     };
-    let Ok(copied) = serde_json::from_slice::<Copied>(&bytes) else { return Ok(false) };
+    let Ok(copied) = serde_json::from_slice::<Copied>(&bytes) else { return Ok(None) };
     let newest = Inspector::new(target.clone()).newest_id().await?;
     let RootId { epoch, slot } = moment.image.root.id;
-    Ok(moment.cut.is_none()
+    let is_same = moment.cut.is_none()
         && (copied.source_root, copied.source_log_end) == ((epoch, slot), moment.wal_end)
-        && newest.is_some_and(|(root, _)| root == RootId { epoch: copied.epoch, slot: state_copy::SLOT }))
+        && newest.is_some_and(|(root, _)| root == RootId { epoch: copied.epoch, slot: state_copy::SLOT });
+    Ok(is_same.then_some(copied.epoch))
 }
 
 async fn note(target: &Bucket, epoch: u64, moment: &Moment) -> Result<()> {
@@ -281,11 +305,17 @@ async fn note(target: &Bucket, epoch: u64, moment: &Moment) -> Result<()> {
     target.put(names::COPIED, bytes.into()).await
 }
 
-async fn create_identity(target: &Bucket, source: &Identity, root: RootId) -> Result<String> {
+async fn create_identity(
+    target: &Bucket,
+    source: &Identity,
+    root: RootId,
+    must_mask: bool,
+) -> Result<String> {
     let db_uuid = identity::new_uuid()?;
     let RootId { epoch, slot } = root;
     let parent = Parent { db_uuid: source.db_uuid.clone(), epoch, slot, origins: Vec::new() };
-    identity::create(target, db_uuid.clone(), Some(parent)).await?;
+    let masked_in = source.masked_in_of_clone(&db_uuid, must_mask);
+    identity::create(target, db_uuid.clone(), Some(parent), masked_in).await?;
     Ok(db_uuid)
 }
 
@@ -327,5 +357,6 @@ fn status_of(db_uuid: &str, moment: &Moment) -> CopyStatus {
         copied_log_bytes: 0,
         deleted_objects: 0,
         is_unchanged: false,
+        left_behind: LeftBehind::default(),
     }
 }

@@ -6,18 +6,23 @@
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
+use crate::protocol::copies::adopt::COPIES;
 use crate::protocol::copies::mirror::{CopyRequest, CopyStatus};
 use crate::protocol::format::names;
 use crate::protocol::history::clone::CloneRequest;
 use crate::protocol::history::past::Past;
-use crate::protocol::history::pin;
+use crate::protocol::history::pin::{self, PinKind};
 use crate::protocol::history::snapshot_test::{Fixture, NOW};
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::kept_settings::SettingsChange;
+use crate::protocol::start::claim::take_epoch;
+use crate::protocol::start::home::Home;
 use crate::protocol::testing::test_copies::change;
 use crate::protocol::testing::test_db::*;
 use crate::requests::bucket::Bucket;
 use crate::requests::fault::{Fault, FaultStore, faulty_bucket};
 use crate::requests::upload::stream::Pace;
+use bytes::Bytes;
 use object_store::memory::InMemory;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +33,7 @@ fn request() -> CopyRequest {
         place: "s3://elsewhere".to_owned(),
         creator: "tester".to_owned(),
         stays_in_step: true,
+        must_mask: false,
         pace: Pace::new(None),
     }
 }
@@ -70,6 +76,7 @@ fn commits_in(copy: &Bucket) -> u64 {
         place: "s3://probe".to_owned(),
         creator: "tester".to_owned(),
         discards_unfinished: false,
+        expires_s: None,
     };
     let (probe, dir) = (copy.sibling("probe").unwrap(), scratch());
     block(Inspector::new(copy.clone()).clone_to(&probe, &request)).unwrap();
@@ -111,6 +118,32 @@ fn a_copy_is_kept_in_step_with_what_is_new_and_opens_without_its_source() {
 }
 
 #[test]
+fn a_copier_leaves_the_pin_of_another_that_may_be_at_work() {
+    let mut f = Fixture::new();
+    let (target, _) = elsewhere();
+    copy(&f.bucket, &target).unwrap();
+    let source = block(f.inspector().identity()).unwrap().db_uuid;
+    let another = format!("{COPIES} {source} by another");
+    block(take_epoch(&target, &another, &Home::default())).unwrap();
+    let (key, moment) = (pin::copy_key(&[7; 16]), block(f.inspector().moment()).unwrap());
+    let pin = moment.pin(PinKind::Clone, "copy in s3://elsewhere", "another");
+    block(f.inspector().put_pin(&key, &pin)).unwrap();
+    assert!(copy(&f.bucket, &target).unwrap().is_unchanged);
+    assert_eq!(f.keys(names::PIN_DIR), std::slice::from_ref(&key), "a copier that has nothing to do");
+    change(&mut f.db, &mut f.model, 5);
+    let newest = block(f.inspector().files()).unwrap().into_iter().next_back().unwrap();
+    let bytes = block(f.bucket.get(&newest.key)).unwrap();
+    let replace = |bytes: Bytes| block(f.bucket.put_unconditional(&newest.key, bytes, Default::default()));
+    replace(vec![7; bytes.len()].into()).unwrap();
+    assert!(copy(&f.bucket, &target).is_err());
+    assert_eq!(f.keys(names::PIN_DIR), std::slice::from_ref(&key), "a copier that has failed");
+    replace(bytes).unwrap();
+    copy(&f.bucket, &target).unwrap();
+    assert!(f.keys(names::PIN_DIR).is_empty(), "a copier that has copied");
+    crash(f.db);
+}
+
+#[test]
 fn a_copy_that_a_server_has_opened_and_what_is_none_is_left_alone() {
     let mut f = Fixture::new();
     let (target, _) = elsewhere();
@@ -126,7 +159,7 @@ fn a_copy_that_a_server_has_opened_and_what_is_none_is_left_alone() {
     assert_eq!(block(target.list("", None)).unwrap(), before);
     let other = Fixture::new();
     refused(&other.bucket, &target, "no copy of");
-    refused(&f.bucket, &other.bucket, "lie in each other");
+    refused(&f.bucket, &other.bucket, "overlap");
     let (strange, _) = elsewhere();
     block(strange.put("hint/x", b"x".to_vec().into())).unwrap();
     refused(&f.bucket, &strange, "other objects");
@@ -315,4 +348,24 @@ fn an_object_of_several_numbers_is_copied_once() {
     assert!(copied.adopted.copied_files <= numbers.len() as u64 + 1, "{copied:?}");
     let report = block(Inspector::new(directory).verify(true, |_, _| {})).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
+}
+
+#[test]
+fn a_copy_has_the_settings_of_its_source_and_a_clone_elsewhere_has_none() {
+    let f = Fixture::new();
+    let set = |retention_s| {
+        let wanted = SettingsChange { retention_s: Some(retention_s), ..SettingsChange::default() };
+        block(Inspector::new(f.bucket.clone()).change_settings(&wanted, "tester")).unwrap();
+    };
+    let of = |bucket: &Bucket| block(Inspector::new(bucket.clone()).settings()).unwrap();
+    set(70);
+    let ((target, _), (clone, _)) = (elsewhere(), elsewhere());
+    copy(&f.bucket, &target).unwrap();
+    assert_eq!((of(&target).retention_s, of(&target).number), (70, 1));
+    set(80);
+    assert!(copy(&f.bucket, &target).unwrap().is_unchanged);
+    assert_eq!(of(&target).retention_s, 80);
+    copy_as(&f.bucket, &clone, &CopyRequest { stays_in_step: false, ..request() }).unwrap();
+    assert_eq!(of(&clone).number, 0);
+    crash(f.db);
 }

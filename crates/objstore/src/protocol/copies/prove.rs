@@ -15,12 +15,22 @@ use crate::protocol::format::names;
 use crate::protocol::history::clone::{CloneRequest, Pins};
 use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
-use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::verify::VerifyReport;
 use crate::protocol::start::claim::{OwnEpoch, wall_clock_ms};
 use crate::protocol::start::local::random_nonce;
 use crate::protocol::start::restore::{fresh_marker, restore};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
+
+/// When the newest proof of a restore was made, and its outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct LastProof {
+    /// Unix time in milliseconds, by the clock of the machine that made the proof.
+    pub proved_ms: u64,
+    pub is_restorable: bool,
+}
 
 /// The outcome of a proof, as `hint/proved` stores it.
 #[derive(Debug, Clone, Serialize)]
@@ -44,8 +54,8 @@ impl Inspector {
     /// Restores the newest state into `scratch`, which is empty, and reads all table files. The caller then
     /// stores the outcome with [`Inspector::leave_proof`].
     ///
-    /// Errors: those of the bucket and of the local disk. Damaged data is no error: it is listed among the
-    /// problems of the proof. Requests: those of a restore, a GET per 8 MiB of table files, and those of a
+    /// Errors: the bucket's and the local disk's. Damaged data is no error: it is listed among the
+    /// problems of the proof. Requests: as a restore, a GET per 8 MiB of table files, and those of a
     /// pin.
     pub async fn prove_restore(
         &self,
@@ -59,6 +69,7 @@ impl Inspector {
             place: "a proof of a restore".to_owned(),
             creator: creator.to_owned(),
             discards_unfinished: false,
+            expires_s: None,
         };
         let db_uuid = self.identity().await?.db_uuid;
         let key = pin::copy_key(&random_nonce()?);
@@ -90,10 +101,20 @@ impl Inspector {
         })
     }
 
-    /// Writes the proof to `hint/proved`. Errors: those of the bucket. Requests: a PUT.
+    /// Writes the proof to `hint/proved`. Errors: the bucket's. Requests: a PUT.
     pub async fn leave_proof(&self, proof: &Proof) -> Result<()> {
         let text = serde_json::to_vec_pretty(proof).map_err(|error| StoreError::Bug(error.to_string()))?;
         self.bucket().put(names::PROVED, text.into()).await
+    }
+
+    /// Reads the newest proof from `hint/proved`. None: there is none, or it cannot be read as one. Errors: the
+    /// bucket's. Requests: a GET.
+    pub async fn last_proof(&self) -> Result<Option<LastProof>> {
+        match self.bucket().get(names::PROVED).await {
+            Ok(text) => Ok(serde_json::from_slice(&text).ok()),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn restore_into(&self, scratch: &Path, db_uuid: &str, moment: &Moment) -> Result<()> {

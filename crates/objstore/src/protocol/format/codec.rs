@@ -160,7 +160,7 @@ impl<'a> FrameReader<'a> {
         let stored = u32_at(frame, end);
         let found = crc32c(&frame[..end]);
         let version = u16::from_le_bytes([frame[4], frame[5]]);
-        // The version is checked before the checksum, because a later format possibly has another checksum.
+        // The version is checked before the checksum, because a later format may have another checksum.
         if !(RECORD_FORMAT..=EXTENSIBLE_FORMAT).contains(&version) {
             let what = format!(
                 "record format {version} is not known to this version, which reads {RECORD_FORMAT} and \

@@ -7,6 +7,7 @@ use crate::files::{Labels, object_key};
 use crate::protocol::format::codec::Nonce;
 use crate::protocol::format::records::*;
 use crate::protocol::format::records_test::root_of_format_1;
+use crate::protocol::format::settings_record::KeptSettings;
 use crate::protocol::publish::map_record::{LocalFiles, MapEntry, MapInParts, MapPart, PartRef, checksum};
 use crate::protocol::start::home::Home;
 use crate::protocol::wal::marks::{BinlogPosition, Gtid};
@@ -110,7 +111,7 @@ fn check_all(text: &str, written: Written) {
     let (log, offset, previous_crc32c) = (21, 4096, 0x1234_5678);
     let wal = WalChunk { epoch: 3, chunk: 40, log, offset, ddl_seq: 5, previous_crc32c, bytes };
     check("wal", wal.encode(&NONCE), &|b| WalSlot::decode(b) == Ok(WalSlot::Chunk(wal.clone())));
-    let alive = Alive { epoch: 3, server_id, counter: 9, closed: true };
+    let alive = Alive { epoch: 3, server_id, counter: 9, closed: true, covered_us: None };
     check("alive", alive.encode(&NONCE), &|b| Alive::decode(b).as_ref() == Ok(&alive));
     let db_uuid = "11111111-2222-4333-8444-555555555555".to_owned();
     let (claim_nonce, root_nonce) = (None, None);
@@ -134,6 +135,17 @@ fn check_all(text: &str, written: Written) {
     check_labelled(&check, &root);
     let chunks = vec![wal.encode(&NONCE).into()];
     let merged = MergedChunks { epoch: 3, first: 40, chunks };
+    let settings = KeptSettings {
+        number: 3,
+        changed_ms: 1_764_000_000_000,
+        changed_by: "db1:3306:77".to_owned(),
+        retention_s: 3600,
+        bytes_max: 1 << 40,
+        former_retention_s: 86_400,
+        former_until_ms: 1_764_000_000_001,
+        schedule: "hourly 24, daily 7".to_owned(),
+    };
+    check("settings", settings.encode(&NONCE), &|b| KeptSettings::decode(b).as_ref() == Ok(&settings));
     let encoded = MergedChunks::encode(3, 40, merged.chunks.clone(), &NONCE);
     check("merged", encoded, &|b| MergedChunks::decode(&b.to_vec().into()).as_ref() == Ok(&merged));
 }

@@ -13,13 +13,14 @@ use crate::protocol::format::names::{self, ManifestCopy};
 use crate::protocol::format::records::{
     Alive, ClaimRoot, EpochClaim, Fence, ManifestChunk, Marker, Root, RootId, RootSlot, WalChunk, WalSlot,
 };
+use crate::protocol::format::settings_record::KeptSettings;
 use crate::protocol::format::slots;
 use crate::protocol::history::pin::{self, Pin, PinKind, SnapshotName};
 use crate::protocol::publish::map_record::{FileMap, LocalFiles, MapEntry, MapInParts, MapPart, PartRef};
 use crate::protocol::start::home::Home;
 use crate::protocol::start::identity;
 use crate::protocol::wal::marks::{BinlogPosition, Gtid};
-use crate::protocol::wal::position::Position;
+use crate::protocol::wal::position::{Opened, Position};
 use crate::protocol::wal::replay::ReplayEnd;
 use crate::protocol::wal::wal_record::{MergedChunks, WalRun};
 use bytes::Bytes;
@@ -155,6 +156,7 @@ fn pins(bytes: &[u8]) {
 
 fn hints(bytes: &[u8]) {
     round_trip(bytes, Alive::decode, |alive| alive.encode(&NONCE));
+    round_trip(bytes, KeptSettings::decode, |settings| settings.encode(&NONCE));
 }
 
 /// Reads the two local files `ATOLL` and `ATOLL_FILES`. Possibly their directory was copied from elsewhere,
@@ -186,6 +188,9 @@ fn parsed_names(bytes: &[u8]) {
     let key = text.as_ref();
     if let Some(epoch) = names::parse_epoch(key) {
         assert_eq!(names::epoch(epoch), key);
+    }
+    if let Some(number) = names::parse_settings(key) {
+        assert_eq!(names::settings(number), key);
     }
     if let Some((epoch, slot)) = names::parse_slot(names::ROOT_DIR, key) {
         assert_eq!(names::root(epoch, slot), key);
@@ -253,6 +258,7 @@ fn root(slot: u64, map_slot: u64, added: &[u64], removed: &[u64], files_count: u
         removed: removed.to_vec(),
         wal_runs: vec![WalRun { first: 1, end: 4, bytes: 99 }, WalRun { first: 4, end: 9, bytes: 100 }],
         position: Some(position()),
+        opened: Some(Opened { sequence: 70, time_us: 71 }),
     }
 }
 
@@ -342,6 +348,7 @@ fn pin_seeds() -> Vec<Vec<u8>> {
         created_ms: 1,
         creator: "host:1".to_owned(),
         position: position(),
+        expires_s: (kind == PinKind::Clone).then_some(1_798_761_600),
     };
     let name = SnapshotName { name: "before".to_owned(), pin: pin::new_key(&NONCE) };
     let [first, second] = [PinKind::Snapshot, PinKind::Clone].map(|kind| pin(kind).encode(&NONCE));
@@ -349,7 +356,11 @@ fn pin_seeds() -> Vec<Vec<u8>> {
 }
 
 fn hint_seeds() -> Vec<Vec<u8>> {
-    vec![Alive { epoch: 3, server_id: "host:3306".to_owned(), counter: 4, closed: true }.encode(&NONCE)]
+    vec![
+        Alive { epoch: 3, server_id: "host:3306".to_owned(), counter: 4, closed: true, covered_us: Some(5) }
+            .encode(&NONCE),
+        KeptSettings { number: 3, schedule: "daily 7".to_owned(), ..KeptSettings::default() }.encode(&NONCE),
+    ]
 }
 
 fn local_seeds() -> Vec<Vec<u8>> {
@@ -374,6 +385,7 @@ fn identity_seeds() -> Vec<Vec<u8>> {
             slot: 2,
             origins: vec!["shop".to_owned()],
         }),
+        masked_in: vec!["00000000-0000-4000-8000-000000000000".to_owned()],
         crc32c: String::new(),
     });
     vec![serde_json::to_vec_pretty(&found).unwrap_or_default(), b"{\"format\": 9}".to_vec()]

@@ -12,7 +12,7 @@ use crate::protocol::format::slots::{decode_wal_slot, read_record, read_root_slo
 use crate::protocol::publish::map_record::{FileMap, MapEntry, MapInParts, MapPart};
 use crate::protocol::start::local::{check_file_key, damaged_object};
 use crate::protocol::wal::wal_record::{MergedChunks, WalRun};
-use crate::requests::bucket::Bucket;
+use crate::requests::bucket::{Bucket, ObjectInfo};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::ops::ControlFlow;
@@ -59,7 +59,7 @@ pub(crate) async fn load(bucket: &Bucket, id: RootId) -> Result<Image> {
 /// objects of their own. The size of a root is not known and given as 0. If the database is a clone, table
 /// files of other databases can be among them.
 ///
-/// Requests: a LIST.
+/// Errors: `Corruption` when pieces of the MANIFEST are missing. Requests: a LIST, or two.
 pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<str>, u64)>> {
     let (root, epoch) = (&image.root, image.root.id.epoch);
     let slots = root.map_slot..=root.id.slot;
@@ -68,14 +68,58 @@ pub(crate) async fn objects(bucket: &Bucket, image: &Image) -> Result<Vec<(Arc<s
     objects.extend(parts.map(|part| (names::map_part(epoch, part.part).into(), part.bytes)));
     let runs = root.wal_runs.iter();
     objects.extend(runs.map(|run| (names::merged_chunks(epoch, run.first, run.end).into(), run.bytes)));
-    let manifest = bucket.list(&names::manifest_dir(epoch, root.manifest), None).await?;
-    let is_before_end = |key: &str| {
-        names::parse_manifest_chunk(key).is_some_and(|(_, _, offset)| offset < root.manifest_bytes)
-    };
-    let pieces = manifest.into_iter().filter(|object| is_before_end(&object.key));
-    objects.extend(pieces.map(|object| (object.key.into(), object.size)));
+    let pieces = manifest_pieces(bucket, root).await?;
+    objects.extend(pieces.into_iter().map(|object| (object.key.into(), object.size)));
     objects.extend(image.files.values().map(|file| (Arc::clone(&file.key), file.size)));
     Ok(objects)
+}
+
+/// Lists the pieces of the MANIFEST of `root`.
+///
+/// Errors: `Corruption` when two listings lack a piece. Requests: a LIST, or two.
+async fn manifest_pieces(bucket: &Bucket, root: &Root) -> Result<Vec<ObjectInfo>> {
+    let dir = names::manifest_dir(root.id.epoch, root.manifest);
+    let mut missing = String::new();
+    for _ in 0..2 {
+        let mut pieces = bucket.list(&dir, None).await?;
+        match missing_piece(&pieces, root) {
+            None => {
+                pieces.retain(|piece| offset_in(root, piece).is_some());
+                return Ok(pieces);
+            }
+            Some(key) => missing = key,
+        }
+    }
+    Err(lacks_piece(root, &missing))
+}
+
+/// Makes the error for `root`, whose piece of the MANIFEST `key` is missing.
+pub(crate) fn lacks_piece(root: &Root, key: &str) -> StoreError {
+    let root = names::root(root.id.epoch, root.id.slot);
+    StoreError::Corruption(format!(
+        "{key} is missing in the bucket, but {root} needs this piece of the MANIFEST"
+    ))
+}
+
+/// Returns the offset of `object` in the MANIFEST of `root`. None: it is no piece that `root` needs.
+fn offset_in(root: &Root, object: &ObjectInfo) -> Option<u64> {
+    let (epoch, manifest, offset) = names::parse_manifest_chunk(&object.key)?;
+    let is_of_root = (epoch, manifest) == (root.id.epoch, root.manifest) && offset < root.manifest_bytes;
+    is_of_root.then_some(offset)
+}
+
+/// Returns the key of the first piece of the MANIFEST of `root` that is not among `listed`, a listing in the order
+/// of keys. None: all pieces are there.
+pub(crate) fn missing_piece(listed: &[ObjectInfo], root: &Root) -> Option<String> {
+    // Each piece must reach to the next one, and the last to the end.
+    let mut reached = 0;
+    for (offset, piece) in listed.iter().filter_map(|object| Some((offset_in(root, object)?, object))) {
+        if reached < offset {
+            break;
+        }
+        reached = offset + piece.size.saturating_sub(ManifestChunk::OVERHEAD_BYTES);
+    }
+    (reached < root.manifest_bytes).then(|| names::manifest_chunk(root.id.epoch, root.manifest, reached))
 }
 
 /// Returns the files of `map`, which is the file map of root `id` and stored in parts.
@@ -102,7 +146,7 @@ async fn read_parts(bucket: &Bucket, map: &MapInParts) -> Result<Vec<MapPart>> {
 
 /// Returns the files of `map`, whose parts are `parts`. `object`: the name of the record that holds the map.
 ///
-/// Errors: `Corruption` when the parts overlap, a key cannot be that of a table file, or the changes do not
+/// Errors: `Corruption` when the parts overlap, a key cannot belong to a table file, or the changes do not
 /// fit the parts.
 pub(crate) fn join(parts: &[MapPart], map: &MapInParts, object: &str) -> Result<FileMap> {
     let mut files = FileMap::new();
@@ -324,12 +368,12 @@ struct Walk<'a, F> {
 }
 
 impl<F: FnMut(&WalChunk) -> Result<ControlFlow<()>>> Walk<'_, F> {
-    /// Checks chunk `chunk` and passes it to `each`, unless its number is lower than that of the first chunk
+    /// Checks chunk `chunk` and passes it to `each`, unless its number is lower than the first chunk's
     /// that the root needs. Returns Some with the reason when no further chunk is to be read.
     fn give(&mut self, chunk: u64, object: &Bytes) -> Result<Option<WalkEnd>> {
         if chunk > self.next {
             return Err(StoreError::Corruption(format!(
-                "{} stands in no object that {} names",
+                "{} is in no object that {} names",
                 names::wal_chunk(self.root.id.epoch, self.next),
                 names::root(self.root.id.epoch, self.root.id.slot)
             )));
@@ -363,7 +407,7 @@ impl Chain {
 
     /// Decodes and checks chunk `chunk`. `object`: the whole object.
     ///
-    /// Errors: `Corruption` when the object is that of another chunk, or does not continue the chunk before.
+    /// Errors: `Corruption` when the object holds another chunk, or does not continue the chunk before.
     pub(crate) fn check(&mut self, chunk: u64, object: &Bytes) -> Result<WalChunk> {
         let key = names::wal_chunk(self.epoch, chunk);
         let broken = |what: &str| Err(StoreError::Corruption(format!("{key} {what}")));

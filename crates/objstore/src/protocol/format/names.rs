@@ -7,6 +7,8 @@
 
 /// The record with the database's identity. It is created once and never changed.
 pub(crate) const DB: &str = "db.json";
+/// Hints: objects that are overwritten, and without which all goes on.
+pub(crate) const HINT_DIR: &str = "hint/";
 /// The hint that the owner lives or has closed the database. Each new hint overwrites it.
 pub(crate) const ALIVE: &str = "hint/alive";
 /// The hint with the names of the tables (table_names.rs). Each new hint overwrites it.
@@ -35,18 +37,30 @@ pub(crate) const WAL_DIR: &str = "wal/";
 pub(crate) const PIN_DIR: &str = "pin/";
 /// Prefix of the records that give pins the names of snapshots, and of the protections of snapshots.
 pub(crate) const SNAPSHOT_DIR: &str = "snapshot/";
-/// Prefix of the horizons. A horizon is a record with a root in its name. It says that the collector has
-/// possibly deleted objects that only older roots need.
+/// Prefix of the horizons. A horizon is a record with a root in its name. It says that the collector may
+/// have deleted objects that only older roots need.
 pub(crate) const HORIZON_DIR: &str = "gc/horizon/";
 /// Prefix of the tombs, which list keys to delete.
 pub(crate) const TOMB_DIR: &str = "tomb/";
 /// Prefix of every part of a file map.
 pub(crate) const MAP_DIR: &str = "map/";
+/// Prefix of the settings of the database (kept_settings.rs).
+pub(crate) const SETTINGS_DIR: &str = "settings/";
 /// Prefix of every table file.
 pub(crate) const FILE_DIR: &str = "sst/";
 
 pub(crate) fn epoch(epoch: u64) -> String {
     format!("epoch/{epoch:020}")
+}
+
+/// The name of the record of the settings with this number.
+pub(crate) fn settings(number: u64) -> String {
+    format!("{SETTINGS_DIR}{number:020}")
+}
+
+/// Returns the number in `settings/<n>`. None: `key` is another name.
+pub(crate) fn parse_settings(key: &str) -> Option<u64> {
+    number_of(key.strip_prefix(SETTINGS_DIR)?)
 }
 
 pub(crate) fn root_dir(epoch: u64) -> String {
@@ -73,6 +87,11 @@ pub(crate) fn manifest_dir(epoch: u64, manifest: ManifestCopy) -> String {
         0 => format!("man/{epoch:020}/{number:020}/"),
         copy => format!("man/{epoch:020}/{number:020}-{copy:010}/"),
     }
+}
+
+/// Prefix of the chunks of all MANIFESTs of `epoch`.
+pub(crate) fn manifests_dir(epoch: u64) -> String {
+    format!("man/{epoch:020}/")
 }
 
 pub(crate) fn manifest_chunk(epoch: u64, manifest: ManifestCopy, offset: u64) -> String {
@@ -114,8 +133,8 @@ pub(crate) fn protection(snapshot: &str, until_s: u64) -> String {
     format!("{snapshot}-until-{until_s:020}")
 }
 
-/// Returns the two parts of `snapshot/<digits>-until-<seconds>`: the key of the record with the snapshot's
-/// name, and the time. None: `key` is another name.
+/// Returns the two parts of `snapshot/<digits>-until-<seconds>`: what is protected, as in [`protection`], and
+/// the time. None: `key` is another name.
 pub(crate) fn parse_protection(key: &str) -> Option<(&str, u64)> {
     let (snapshot, until_s) = key.split_once("-until-")?;
     Some((snapshot, number_of(until_s)?))
@@ -199,6 +218,7 @@ mod tests {
     fn every_name_parses_back_to_its_numbers() {
         for n in [0, 1, 9, 10, 12_345, u64::MAX] {
             assert_eq!(parse_epoch(&epoch(n)), Some(n));
+            assert_eq!(parse_settings(&settings(n)), Some(n));
             assert_eq!(parse_slot(ROOT_DIR, &root(3, n)), Some((3, n)));
             assert_eq!(parse_slot(WAL_DIR, &wal_chunk(n, 7)), Some((n, 7)));
             assert_eq!(parse_slot(TOMB_DIR, &tomb(3, n)), Some((3, n)));

@@ -4,14 +4,15 @@
 //! caller adds the name of the object. The number of a kind of records is never given to another kind, not
 //! even when the first kind is no longer written.
 
-use crate::protocol::format::codec::{FormatError, FrameReader, FrameWriter, Nonce};
+pub(crate) use crate::protocol::format::alive_record::Alive;
+use crate::protocol::format::codec::{FRAME_OVERHEAD_BYTES, FormatError, FrameReader, FrameWriter, Nonce};
 use crate::protocol::format::names::ManifestCopy;
 use crate::protocol::publish::labels;
 use crate::protocol::publish::map_record::{
     MapEntry, MapInParts, read_entries, read_in_parts, read_labels, write_entries,
 };
 use crate::protocol::start::home::Home;
-use crate::protocol::wal::position::Position;
+use crate::protocol::wal::position::{Opened, Position};
 use crate::protocol::wal::wal_record::{WalRun, read_runs, write_runs};
 
 pub(crate) const KIND_EPOCH: u16 = 1;
@@ -20,13 +21,16 @@ const KIND_CLAIM: u16 = 3;
 const KIND_ROOT: u16 = 4;
 const KIND_MANIFEST_CHUNK: u16 = 5;
 const KIND_WAL_CHUNK: u16 = 6;
-const KIND_ALIVE: u16 = 7;
+pub(crate) const KIND_ALIVE: u16 = 7;
 const KIND_MARKER: u16 = 8;
 pub(crate) const KIND_MERGED_CHUNKS: u16 = 10;
 
 /// Field of a root's extension area: its newest commits. The tag allows older versions to ignore the field,
 /// because a restore does not use it.
 const TAG_POSITION: u16 = 0x0001;
+/// Field of a root's extension area: the newest commit that its owner had when it opened the database. The
+/// tag allows older versions to ignore it.
+const TAG_OPENED: u16 = 0x0003;
 /// Field of a root's extension area: the merged objects of its WAL. Versions that do not know it must refuse
 /// the root, because they would look for chunks that have been deleted.
 const TAG_WAL_RUNS: u16 = 0x8001;
@@ -42,7 +46,7 @@ const TAG_ROOT_NONCE: u16 = 0x0002;
 /// The most bytes of a server's name that a fence stores.
 const FENCE_SERVER_BYTES: usize = 96;
 /// The size of every fence object: frame (32), epoch (8), name (1 + 96). The collector keeps each root or
-/// chunk of a former epoch that has this size, because it is possibly a fence, and fences are never deleted.
+/// chunk of a former epoch that has this size, because it may be a fence, and fences are never deleted.
 pub(crate) const FENCE_BYTES: u64 = 137;
 
 /// `epoch/<E>`: says which server claimed the epoch. It is never deleted.
@@ -119,6 +123,9 @@ pub(crate) struct Root {
     pub(crate) wal_runs: Vec<WalRun>,
     /// The newest commits at the time when the root was made. None: an earlier version made the root.
     pub(crate) position: Option<Position>,
+    /// The newest commit that the owner of the epoch had when it opened the database. None: an earlier
+    /// version made the root, or a program that copied the state of another root.
+    pub(crate) opened: Option<Opened>,
 }
 
 /// `man/<E>/<manifest>/<offset>`: a range of MANIFEST bytes.
@@ -142,15 +149,6 @@ pub(crate) struct WalChunk {
     /// CRC-32C of the whole previous chunk object; 0 for the first of the epoch.
     pub(crate) previous_crc32c: u32,
     pub(crate) bytes: Vec<u8>,
-}
-
-/// `hint/alive`: shows that the owner lives, or that it has closed the database. No safety depends on it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Alive {
-    pub(crate) epoch: u64,
-    pub(crate) server_id: String,
-    pub(crate) counter: u64,
-    pub(crate) closed: bool,
 }
 
 /// The local file `ATOLL`: says to which database, epoch and root the local directory belongs.
@@ -291,10 +289,12 @@ impl Root {
 
     fn extension(&self) -> Vec<(u16, Vec<u8>)> {
         let position = self.position.iter().map(|position| (TAG_POSITION, position.encode()));
+        let opened = self.opened.map(|opened| (TAG_OPENED, opened.encode()));
         let runs = (!self.wal_runs.is_empty()).then(|| (TAG_WAL_RUNS, write_runs(&self.wal_runs)));
         let parts = self.map_in_parts.iter().map(|map| (TAG_MAP_IN_PARTS, map.encode()));
         let files = self.map_in_parts.as_ref().map_or(&self.added, |map| &map.added);
-        let mut fields: Vec<_> = position.chain(runs).chain(parts).chain(labels::fields_of(files)).collect();
+        let mut fields: Vec<_> =
+            position.chain(opened).chain(runs).chain(parts).chain(labels::fields_of(files)).collect();
         fields.sort_unstable_by_key(|(tag, _)| *tag);
         fields
     }
@@ -317,16 +317,21 @@ impl Root {
             removed: Vec::new(),
             wal_runs: Vec::new(),
             position: None,
+            opened: None,
         };
         for _ in 0..frame.count(8)? {
             root.removed.push(frame.u64()?);
         }
         let [class, origin, key_id] = labels::TAGS;
-        let known = [TAG_POSITION, class, TAG_WAL_RUNS, origin, key_id, TAG_MAP_IN_PARTS];
+        let known = [TAG_POSITION, TAG_OPENED, class, TAG_WAL_RUNS, origin, key_id, TAG_MAP_IN_PARTS];
         let fields = frame.extension(&known)?;
         if let Some(position) = fields.get(&TAG_POSITION) {
             let wrong = || frame.wrong("the position of the last commits is malformed");
             root.position = Some(Position::decode(position).ok_or_else(wrong)?);
+        }
+        if let Some(opened) = fields.get(&TAG_OPENED) {
+            let wrong = || frame.wrong("the newest commit at the opening is malformed");
+            root.opened = Some(Opened::decode(opened).ok_or_else(wrong)?);
         }
         if let Some(runs) = fields.get(&TAG_WAL_RUNS) {
             root.wal_runs =
@@ -365,6 +370,10 @@ impl Root {
 }
 
 impl ManifestChunk {
+    /// The bytes of an object of this kind without those of the MANIFEST, at least: format 2 has four more, the
+    /// number of its extensions.
+    pub(crate) const OVERHEAD_BYTES: u64 = FRAME_OVERHEAD_BYTES as u64 + 32;
+
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
         let mut frame = FrameWriter::new(KIND_MANIFEST_CHUNK, nonce, 64 + self.bytes.len());
         frame.u64(self.epoch).u64(self.manifest.number).u32(self.manifest.copy).u64(self.offset);
@@ -401,25 +410,6 @@ impl WalChunk {
             ddl_seq: frame.u64()?,
             previous_crc32c: frame.u32()?,
             bytes: frame.bytes()?.to_vec(),
-        };
-        frame.finish().map(|()| record)
-    }
-}
-
-impl Alive {
-    pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
-        let mut frame = FrameWriter::new(KIND_ALIVE, nonce, 128);
-        frame.u64(self.epoch).bytes(self.server_id.as_bytes()).u64(self.counter).u8(u8::from(self.closed));
-        frame.finish()
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        let mut frame = open(bytes, KIND_ALIVE, "a liveness hint")?;
-        let record = Self {
-            epoch: frame.u64()?,
-            server_id: frame.string()?,
-            counter: frame.u64()?,
-            closed: read_flag(&mut frame)?,
         };
         frame.finish().map(|()| record)
     }
@@ -479,10 +469,10 @@ pub(crate) fn open<'a>(bytes: &'a [u8], kind: u16, what: &str) -> Result<FrameRe
 }
 
 fn unexpected(kind: u16, what: &str) -> FormatError {
-    FormatError::new(format!("a record of kind {kind} stands where {what} belongs"), 6)
+    FormatError::new(format!("a record of kind {kind} was found in place of {what}"), 6)
 }
 
-fn read_flag(frame: &mut FrameReader<'_>) -> Result<bool, FormatError> {
+pub(crate) fn read_flag(frame: &mut FrameReader<'_>) -> Result<bool, FormatError> {
     match frame.u8()? {
         0 => Ok(false),
         1 => Ok(true),

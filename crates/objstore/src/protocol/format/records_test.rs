@@ -12,7 +12,7 @@ use crate::protocol::publish::map_record::{LocalFiles, MapEntry};
 use crate::protocol::start::home::Home;
 use crate::protocol::testing::test_random::Random;
 use crate::protocol::wal::marks::{BinlogPosition, Gtid};
-use crate::protocol::wal::position::Position;
+use crate::protocol::wal::position::{Opened, Position};
 use crate::protocol::wal::wal_record::{MergedChunks, WalRun};
 use crate::requests::origin;
 use bytes::Bytes;
@@ -65,7 +65,12 @@ fn root(random: &mut Random) -> Root {
         added,
         wal_runs: runs(random),
         position: position(random),
+        opened: (random.below(4) != 0).then(|| opened(random)),
     }
+}
+
+fn opened(random: &mut Random) -> Opened {
+    Opened { sequence: random.next(), time_us: random.next() }
 }
 
 fn position(random: &mut Random) -> Option<Position> {
@@ -135,8 +140,13 @@ fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
     };
     let merged_bytes = MergedChunks::encode(merged.epoch, merged.first, merged.chunks.clone(), &NONCE);
     assert_eq!(MergedChunks::decode(&merged_bytes.clone().into()), Ok(merged));
-    let alive =
-        Alive { epoch: 3, server_id: text(random), counter: random.next(), closed: random.below(2) == 1 };
+    let alive = Alive {
+        epoch: 3,
+        server_id: text(random),
+        counter: random.next(),
+        closed: random.below(2) == 1,
+        covered_us: (random.below(2) == 1).then(|| random.next()),
+    };
     let mut nonce = || (random.below(2) == 1).then(|| [random.next() as u8; 16]);
     let (claim_nonce, root_nonce) = (nonce(), nonce());
     let marker =
@@ -148,6 +158,8 @@ fn samples(random: &mut Random) -> Vec<(Vec<u8>, Decoder)> {
     assert_eq!(RootSlot::decode(&claim.encode(&NONCE)), Ok(RootSlot::Claim(claim.clone())));
     assert_eq!(RootSlot::decode(&root.encode(&NONCE)), Ok(RootSlot::Root(root.clone())));
     assert_eq!(ManifestChunk::decode(&manifest.encode(&NONCE)), Ok(manifest.clone()));
+    let overhead = manifest.encode(&NONCE).len() - manifest.bytes.len();
+    assert_eq!(overhead as u64, ManifestChunk::OVERHEAD_BYTES + 4, "format 1 has no extensions");
     assert_eq!(WalSlot::decode(&wal.encode(&NONCE)), Ok(WalSlot::Chunk(wal.clone())));
     assert_eq!(Alive::decode(&alive.encode(&NONCE)), Ok(alive.clone()));
     assert_eq!(Marker::decode(&marker.encode(&NONCE)), Ok(marker.clone()));
@@ -283,6 +295,7 @@ pub(in crate::protocol) fn root_of_format_1() -> Root {
         removed: vec![11, 12],
         wal_runs: vec![],
         position: None,
+        opened: None,
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn is_passing(error: &StoreError) -> bool {
 /// network that damages one reply in a hundred damages two replies in a row for some of them.
 const READS_MAX: u32 = 3;
 
-/// Reads `key` and decodes it. Bytes that cannot be decoded are read again, because possibly only the reply
+/// Reads `key` and decodes it. Bytes that cannot be decoded are read again, because perhaps only the reply
 /// was damaged on its way, and the object is intact.
 ///
 /// Requests: one GET, up to [`READS_MAX`] when bytes were damaged.
@@ -118,18 +118,56 @@ fn misplaced(key: &str) -> StoreError {
 }
 
 /// The numbers of the existing slots of `root/<epoch>/`, ascending.
+///
+/// LIST-1: slot 0 of an epoch is created first and is never deleted. So a listing without it is believed only
+///     if the object is absent. Errors: `ReadOnly` when listings lack it although it is there. Requests: a
+///     LIST, and a HEAD if slot 0 is not listed.
 pub(crate) async fn list_root_slots(bucket: &Bucket, epoch: u64) -> Result<Vec<u64>> {
-    let objects = bucket.list(&names::root_dir(epoch), None).await?;
-    Ok(objects
-        .iter()
-        .filter_map(|o| names::parse_slot(names::ROOT_DIR, &o.key))
-        .map(|(_, slot)| slot)
-        .collect())
+    for attempt in 1..=LISTINGS_MAX {
+        let objects = bucket.list(&names::root_dir(epoch), None).await?;
+        let slots = objects.iter().filter_map(|object| names::parse_slot(names::ROOT_DIR, &object.key));
+        let slots: Vec<u64> = slots.map(|(_, slot)| slot).collect();
+        if slots.first() == Some(&0)
+            || is_believed_at_once()
+            || !exists(bucket, &names::root(epoch, 0)).await?
+        {
+            return Ok(slots);
+        }
+        bucket.pause(attempt).await;
+    }
+    Err(lying(bucket, &names::root_dir(epoch), &names::root(epoch, 0)))
+}
+
+/// Whether rule LIST-1 is switched off, so that every listing is believed. Only a simulation does that, to show
+/// that the rule is needed.
+pub(crate) fn is_believed_at_once() -> bool {
+    #[cfg(test)]
+    return crate::sim::believes_listings();
+    #[cfg(not(test))]
+    false
+}
+
+/// Whether `key` is in the bucket. Requests: a HEAD.
+pub(crate) async fn exists(bucket: &Bucket, key: &str) -> Result<bool> {
+    match bucket.head(key).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the error for a bucket whose listings of `folder` lack the object `key`, which is there.
+pub(crate) fn lying(bucket: &Bucket, folder: &str, key: &str) -> StoreError {
+    StoreError::ReadOnly(format!(
+        "{LISTINGS_MAX} listings of {folder} in {} lack {key}, which is there: a server that believes such listings destroys \
+         data, so this one goes no further. Look what answers in place of the bucket: a proxy, a cache, or a damaged store",
+        bucket.place()
+    ))
 }
 
 /// How often the slots of one epoch are listed before `read_last_slot` gives up. A living owner can delete
 /// the last listed root before it is read, and then a new listing is needed.
-const LISTINGS_MAX: u32 = 8;
+pub(crate) const LISTINGS_MAX: u32 = 8;
 
 /// Reads the last slot of `root/<epoch>/`. Returns its number and record, or None when there is no slot. A
 /// living owner deletes old roots. So when the slot `listed` is absent, the slots are listed again, and a
@@ -167,7 +205,7 @@ pub(crate) async fn read_last_slot(
 /// Returns the last record of `root/<epoch>/` that is no fence. None: there is none. If the last slot holds a
 /// fence, the lower slots are read, the highest first.
 ///
-/// Errors, requests: those of [`read_last_slot`], and a LIST; at a fence another LIST and a GET.
+/// Errors, requests: as [`read_last_slot`], and a LIST; at a fence another LIST and a GET.
 pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<RootSlot>> {
     let listed = list_root_slots(bucket, epoch).await?.last().copied();
     let fence = match read_last_slot(bucket, epoch, listed).await? {
@@ -175,14 +213,37 @@ pub(crate) async fn last_record(bucket: &Bucket, epoch: u64) -> Result<Option<Ro
         Some((slot, RootSlot::Fence(_))) => slot,
         Some((_, record)) => return Ok(Some(record)),
     };
-    let slots = list_root_slots(bucket, epoch).await?;
-    for slot in slots.into_iter().rev().filter(|slot| *slot < fence) {
+    record_below(bucket, epoch, &list_slots_to(bucket, epoch, fence).await?, fence).await
+}
+
+/// Returns the last record that is no fence in those of the slots `listed` that are below `fence`. None: there is
+/// none. Requests: a GET, and another for each fence.
+pub(crate) async fn record_below(
+    bucket: &Bucket,
+    epoch: u64,
+    listed: &[u64],
+    fence: u64,
+) -> Result<Option<RootSlot>> {
+    for slot in listed.iter().rev().copied().filter(|slot| *slot < fence) {
         match read_root_slot(bucket, RootId { epoch, slot }).await? {
             RootSlot::Fence(_) => {}
             record => return Ok(Some(record)),
         }
     }
     Ok(None)
+}
+
+/// As [`list_root_slots`], when slot `known` is known to exist and is never deleted: a listing without it is not
+/// believed (rule LIST-1).
+pub(crate) async fn list_slots_to(bucket: &Bucket, epoch: u64, known: u64) -> Result<Vec<u64>> {
+    for attempt in 1..=LISTINGS_MAX {
+        let slots = list_root_slots(bucket, epoch).await?;
+        if slots.binary_search(&known).is_ok() || is_believed_at_once() {
+            return Ok(slots);
+        }
+        bucket.pause(attempt).await;
+    }
+    Err(lying(bucket, &names::root_dir(epoch), &names::root(epoch, known)))
 }
 
 /// Makes the error for a fenced owner, which says which server took over.

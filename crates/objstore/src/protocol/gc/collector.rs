@@ -3,29 +3,28 @@
 //!
 //! One task does all of this, one batch at a time. Requests: for a batch of at most 1000 keys two PUTs, a
 //! GET, a LIST, a DELETE per key and two more DELETEs; for a new pin those that read its root; for a search a
-//! LIST per 1000 objects, a LIST per 1000 unfinished uploads and a DELETE for each of these uploads. An idle
-//! collector sends no request.
+//! LIST per 1000 objects, a LIST per 1000 unfinished uploads and a DELETE for each of these uploads, and LISTs
+//! of the pins, tombs, horizons and names of snapshots. While there is no pin, the pins are listed twice. An
+//! idle collector sends no request.
 
 mod history;
+mod pins;
+mod search;
 
+use super::clock::HistoryClock;
 use super::held::Held;
-use super::keep::{Needs, Use, epoch_of};
+use super::keep::{Needs, Use};
 use super::tombs::{self, KEYS_PER_TOMB_MAX, Tomb};
 use super::{GcTuning, KEYS_MAX};
 use crate::error::{Result, StoreError};
-use crate::log::Level;
-use crate::machine::fill_random;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
-use crate::protocol::history::pin::{Listed, horizon_of};
 use crate::protocol::shared::{Former, Shared};
-use crate::requests::bucket::ObjectInfo;
-use crate::stats::read;
-use bytes::Bytes;
+use crate::protocol::start::claim::wall_clock_ms;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -81,15 +80,21 @@ struct Collector {
     /// that number changed.
     roots_seen: Option<u64>,
     searches: u32,
-    /// An extra search is due at this time, because pins were deleted and possibly nothing needs their
+    /// An extra search is due at this time, because pins were deleted and perhaps nothing needs their
     /// objects. None: no extra search is due.
     search_again_at: Option<Instant>,
-    is_hold_told: bool,
+    /// The reason of the hold that was logged since the last deletion; empty if there was none.
+    hold_told: String,
+    /// The pins of copying programs of which the log says that they are old.
+    told_old: BTreeSet<String>,
     /// The highest horizon that this process has created: the collector is allowed to delete objects that
     /// only older roots need. None: it has created none.
     horizon: Option<RootId>,
     /// The objects that pins need, as of the last listing of pins.
     held: Held,
+    /// The time by which the history becomes too old.
+    clock: HistoryClock,
+    is_clock_told: bool,
 }
 
 impl Collector {
@@ -97,7 +102,6 @@ impl Collector {
         let now = Instant::now();
         Self {
             tuning: shared.tuning.gc.clone(),
-            shared,
             tombs: Vec::new(),
             tombs_written: 0,
             gather_until: None,
@@ -107,9 +111,13 @@ impl Collector {
             roots_seen: None,
             searches: 0,
             search_again_at: None,
-            is_hold_told: false,
+            hold_told: String::new(),
+            told_old: BTreeSet::new(),
             horizon: None,
-            held: Held::default(),
+            held: Held::doubting(shared.tuning.gc.doubts),
+            clock: HistoryClock::new(shared.tuning.gc.clock_trust, wall_clock_ms()),
+            is_clock_told: false,
+            shared,
         }
     }
 
@@ -204,7 +212,7 @@ impl Collector {
         keys.dedup();
         for (index, batch) in keys.chunks(KEYS_PER_TOMB_MAX).enumerate() {
             let name = names::tomb(self.shared.epoch, self.tombs_written);
-            // Each number is used for one attempt only, because a failed attempt has possibly created the
+            // Each number is used for one attempt only, because a failed attempt may have created the
             // tomb.
             self.tombs_written += 1;
             if let Err(error) = tombs::write(&self.shared.bucket, &name, batch).await {
@@ -222,24 +230,6 @@ impl Collector {
         Tomb { name, keys, horizon, due: Instant::now() + self.tuning.grace }
     }
 
-    /// Whether it is allowed to delete the objects of a batch, which roots from `horizon` on do not need.
-    /// Raises the horizon and then lists the pins (GC-7). False: a pin forbids it, or a fence was found, so
-    /// that this owner stops writing. After true, `held` is up to date. After an error nothing is deleted
-    /// (GC-4).
-    async fn may_delete(&mut self, horizon: RootId) -> Result<bool> {
-        self.pin_waiting().await?;
-        self.raise_horizon(horizon).await?;
-        let pins = self.shared.bucket.list(names::PIN_DIR, None).await?;
-        if !self.look_at_pins(&pins).await? {
-            return Ok(false);
-        }
-        if self.is_fenced().await? {
-            return Ok(false);
-        }
-        self.limit_history().await?;
-        Ok(true)
-    }
-
     /// Whether a newer owner has fenced this epoch. If so, this owner stops writing. Requests: a GET.
     async fn is_fenced(&self) -> Result<bool> {
         let shared = &self.shared;
@@ -255,66 +245,13 @@ impl Collector {
         }
     }
 
-    /// Creates the horizon `to`: from now on objects that only older roots need may be deleted. Requests: a
-    /// PUT, and a DELETE of the horizon before; none when this process has created one that is as high.
-    async fn raise_horizon(&mut self, to: RootId) -> Result<()> {
-        if self.horizon >= Some(to) || !self.tuning.raises_horizon {
-            return Ok(());
-        }
-        let mut nonce = [0; 16];
-        fill_random(&mut nonce)?;
-        let bucket = &self.shared.bucket;
-        // Another server may have created this horizon already. That does no harm, because only the name of a
-        // horizon counts.
-        bucket
-            .create_slot(&names::horizon(to.epoch, to.slot), Bytes::copy_from_slice(&nonce), &nonce)
-            .await?;
-        if let Some(RootId { epoch, slot }) = self.horizon.replace(to) {
-            bucket.delete(&names::horizon(epoch, slot)).await?;
-        }
-        Ok(())
-    }
-
-    /// Reads what the pins among `objects` need. Deletes the pins that their holders have released, and those
-    /// of ended mounts. False: a pin forbids all deletions.
-    async fn look_at_pins(&mut self, objects: &[ObjectInfo]) -> Result<bool> {
-        let bucket = &self.shared.bucket;
-        let listed = Listed::among(objects);
-        self.held.update(bucket, &listed).await?;
-        for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
-            bucket.delete(key).await?;
-            // If a search is running, it still counts what these pins kept as needed. So another one must
-            // follow.
-            self.search_again_at = Some(Instant::now() + self.tuning.grace);
-        }
-        let Some(reason) = self.held.holds_all().map(|(pin, why)| format!("{pin} holds it ({why})")) else {
-            return Ok(true);
-        };
-        self.hold(&reason);
-        Ok(false)
-    }
-
-    /// Returns the pins of mounts that have ended: those of this epoch or an earlier one that this process
-    /// does not have (rule MOUNT-1).
-    fn ended_mounts(&self, listed: &Listed) -> Vec<String> {
-        let mounts = self.shared.mounts.lock();
-        listed.mounts_up_to(self.shared.epoch).filter(|key| !mounts.contains(*key)).cloned().collect()
-    }
-
-    fn hold(&mut self, reason: &str) {
-        self.not_before = Instant::now() + self.tuning.hold_interval;
-        if !std::mem::replace(&mut self.is_hold_told, true) {
-            (self.shared.log)(Level::Info, &format!("nothing is deleted from the bucket, because {reason}"));
-        }
-    }
-
     /// Deletes the objects that the tomb lists, except those that are needed again (GC-2), and then the tomb.
     async fn delete(&mut self, tomb: &mut Tomb) -> Result<()> {
         let Some(needs) = self.judge() else { return Ok(()) };
         let keys = self.unneeded(&needs, tomb.keys.iter().map(|key| (key.as_str(), None)));
         self.delete_keys(keys).await?;
         tomb.keys.clear();
-        self.is_hold_told = false;
+        self.hold_told.clear();
         self.shared.bucket.delete(&tomb.name).await
     }
 
@@ -369,56 +306,6 @@ impl Collector {
         keys
     }
 
-    /// The time of the next search; None when enough searches were made since the last root.
-    fn search_at(&self) -> Option<Instant> {
-        let roots = read(&self.shared.bucket.stats().roots_published);
-        let is_quiet = self.roots_seen == Some(roots) && self.searches >= SEARCHES_PER_CHANGE;
-        let next = (!is_quiet).then_some(self.next_search);
-        next.into_iter().chain(self.search_again_at).min()
-    }
-
-    /// Searches the bucket for objects that nothing needs, and for tombs that this owner does not know.
-    async fn search(&mut self) -> Result<()> {
-        let roots = read(&self.shared.bucket.stats().roots_published);
-        let objects = self.shared.bucket.list("", None).await?;
-        self.search_again_at = None;
-        if !self.look_at_pins(&objects).await? {
-            self.next_search = Instant::now() + self.tuning.search_interval;
-            return Ok(());
-        }
-        self.adopt_tombs(&objects).await?;
-        self.abort_strays().await?;
-        self.remove_staged().await?;
-        self.delete_lower_horizons(&objects).await?;
-        // The needs are read after the listing. A listed object that is needed was registered as a file of
-        // RocksDB, or named by a root, before its upload. So it is among these needs.
-        let Some(needs) = self.judge() else { return Ok(()) };
-        let tombed: HashSet<&str> =
-            self.tombs.iter().flat_map(|tomb| &tomb.keys).map(String::as_str).collect();
-        let candidates = objects.iter().filter(|object| !tombed.contains(object.key.as_str()));
-        let strays = self.unneeded(&needs, candidates.map(|object| (object.key.as_str(), Some(object.size))));
-        if !strays.is_empty() {
-            let message = format!("found {} objects in the bucket that nothing needs any more", strays.len());
-            (self.shared.log)(Level::Info, &message);
-        }
-        self.shared.inbox.propose(strays);
-        self.searches = if self.roots_seen == Some(roots) { self.searches + 1 } else { 1 };
-        self.roots_seen = Some(roots);
-        let pages = u32::try_from(objects.len() / PAGE_OBJECTS).unwrap_or(u32::MAX);
-        self.next_search = Instant::now() + self.tuning.search_interval + REST_PER_PAGE.saturating_mul(pages);
-        Ok(())
-    }
-
-    /// Deletes the horizons that are lower than that of this process, for example those of former owners.
-    async fn delete_lower_horizons(&self, objects: &[ObjectInfo]) -> Result<()> {
-        let lower =
-            |object: &&ObjectInfo| horizon_of(&object.key).is_some_and(|root| Some(root) < self.horizon);
-        for object in objects.iter().filter(lower) {
-            self.shared.bucket.delete(&object.key).await?;
-        }
-        Ok(())
-    }
-
     /// Aborts the uploads in pieces that have failed, which deletes their pieces.
     async fn abort_given_up(&self) -> Result<()> {
         let bucket = &self.shared.bucket;
@@ -430,71 +317,12 @@ impl Collector {
         }
         Ok(())
     }
-
-    /// Aborts unfinished uploads: those of former owners, and those of this server whose first reply was
-    /// lost. Their pieces are not objects yet, so no tomb lists them. The upload of a file that is still
-    /// queued is never aborted.
-    async fn abort_strays(&self) -> Result<()> {
-        let bucket = &self.shared.bucket;
-        let uploads = match bucket.unfinished_uploads().await {
-            Ok(uploads) => uploads,
-            Err(error @ StoreError::Unavailable(_)) => return Err(error),
-            Err(error) => {
-                (self.shared.log)(
-                    Level::Info,
-                    &format!("{error}. A lifecycle rule of the bucket can remove them"),
-                );
-                return Ok(());
-            }
-        };
-        // The queue is read after the listing of uploads: a file is queued before its upload begins.
-        let uploading = self.shared.files.uploading();
-        for upload in uploads {
-            let is_ours =
-                names::parse_file_epoch(&upload.key).is_some_and(|owner| owner <= self.shared.epoch);
-            if is_ours && !uploading.contains(upload.key.as_str()) {
-                bucket.abort_upload(&upload).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// In a directory, removes half-written files of former owners, which no listing shows. A former owner
-    /// that still runs is fenced, so no server reads what it writes.
-    async fn remove_staged(&self) -> Result<()> {
-        let epoch = self.shared.epoch;
-        let is_former = move |key: &str| epoch_of(key).is_some_and(|owner| owner < epoch);
-        let removed = self.shared.bucket.remove_staged(is_former).await?;
-        if removed > 0 {
-            let message =
-                format!("removed {removed} half-written objects that former servers left in the bucket");
-            (self.shared.log)(Level::Info, &message);
-        }
-        Ok(())
-    }
-
-    /// Takes over the tombs of former owners, and tombs of this server whose creation seemed to fail.
-    async fn adopt_tombs(&mut self, objects: &[ObjectInfo]) -> Result<()> {
-        let known: HashSet<String> = self.tombs.iter().map(|tomb| tomb.name.clone()).collect();
-        for object in objects {
-            let is_ours = names::parse_slot(names::TOMB_DIR, &object.key)
-                .is_some_and(|(owner, _)| owner <= self.shared.epoch);
-            if !is_ours || known.contains(&object.key) || !self.has_room() {
-                continue;
-            }
-            match tombs::read(&self.shared.bucket, &object.key).await {
-                Ok(Some(keys)) => self.tombs.push(self.tomb(object.key.clone(), keys)),
-                Ok(None) => {}
-                Err(error @ StoreError::Unavailable(_)) => return Err(error),
-                // A tomb that cannot be read prevents no deletion, because this search finds the objects that
-                // it lists.
-                Err(error) => (self.shared.log)(Level::Warning, &error.to_string()),
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 #[path = "collector_test.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "doubts_test.rs"]
+mod doubts_test;

@@ -5,10 +5,12 @@
 //! the newest pin that needs it exists. Each object is stored once in memory, together with that pin. So a
 //! hundred pins do not take a hundred times the memory of one.
 
-use crate::error::Result;
+use super::held::{Doubts, absent_root, check_absent, with_remedy};
+use crate::error::{Result, StoreError};
 use crate::protocol::format::image;
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
+use crate::protocol::format::slots::exists;
 use crate::protocol::history::pin;
 use crate::requests::bucket::Bucket;
 use crate::requests::origin;
@@ -19,6 +21,7 @@ use std::sync::Arc;
 /// The pins of the history that were seen so far, and what they need.
 #[derive(Debug, Default)]
 pub(crate) struct HeldHistory {
+    doubts: Doubts,
     pins: BTreeMap<RootId, HistoryPin>,
     objects: HashMap<Arc<str>, Object>,
     /// The log chunks that the pins need and that are objects of their own: the size of each, by epoch and
@@ -48,9 +51,14 @@ struct Object {
 }
 
 impl HeldHistory {
+    pub(super) fn doubting(doubts: Doubts) -> Self {
+        Self { doubts, ..Self::default() }
+    }
+
     /// Reads what the history's pins need. `listed`: the roots whose pins a listing has just shown.
     ///
-    /// Errors: those of the bucket; `Corruption` when a part of a root is absent or damaged. Requests: for
+    /// Errors: the bucket's; `Corruption` when a root or a part of it is absent or damaged (GC-9).
+    /// Requests: for
     /// each new pin those that read its root, a LIST of its MANIFEST, and the LISTs of the later log.
     pub(crate) async fn update(&mut self, bucket: &Bucket, listed: &BTreeSet<RootId>) -> Result<()> {
         while let Some((oldest, _)) = self.oldest().filter(|(oldest, _)| !listed.contains(oldest)) {
@@ -58,7 +66,7 @@ impl HeldHistory {
         }
         if self.pins.keys().any(|root| !listed.contains(root)) {
             // A pin was deleted that was not the oldest, so all pins are read again.
-            *self = Self::default();
+            *self = Self::doubting(self.doubts);
         }
         let new: Vec<RootId> = listed.iter().copied().filter(|root| !self.pins.contains_key(root)).collect();
         for root in &new {
@@ -73,13 +81,28 @@ impl HeldHistory {
 
     async fn add(&mut self, bucket: &Bucket, id: RootId) -> Result<()> {
         let image = match image::load(bucket, id).await {
+            Err(StoreError::NotFound { object, .. }) if self.doubts.absence => {
+                check_absent(bucket, &object, self.doubts).await?;
+                let key = pin::history_key(id);
+                // If the pin was dropped after the listing, its objects were deleted.
+                if !exists(bucket, &key).await? {
+                    return Ok(());
+                }
+                return Err(StoreError::Corruption(absent_root(&object, &key)));
+            }
             Err(error) if error.is_not_found() => {
                 self.pins.insert(id, HistoryPin::default());
                 return Ok(());
             }
             loaded => loaded?,
         };
-        for (key, bytes) in image::objects(bucket, &image).await? {
+        let objects = match image::objects(bucket, &image).await {
+            Err(StoreError::Corruption(text)) => {
+                return Err(StoreError::Corruption(with_remedy(&text, &pin::history_key(id))));
+            }
+            objects => objects?,
+        };
+        for (key, bytes) in objects {
             let object = self.objects.entry(key).or_insert(Object { bytes, last: id });
             object.last = object.last.max(id);
         }
@@ -115,13 +138,31 @@ impl HeldHistory {
         self.pins.iter().nth(1).map(|(root, pin)| (*root, *pin))
     }
 
+    /// Returns the roots that have pins, the oldest first.
+    pub(super) fn roots(&self) -> impl Iterator<Item = RootId> {
+        self.pins.keys().copied()
+    }
+
+    /// Returns when the newest pinned root of an epoch before `epoch` was published, in milliseconds since
+    /// 1970. None: there is no such pin.
+    pub(crate) fn former_ms(&self, epoch: u64) -> Option<u64> {
+        let former = self.pins.range(..RootId { epoch, slot: 0 });
+        former.map(|(_, pin)| pin.published_ms).max()
+    }
+
+    /// Returns how many pins, from the oldest on, are not needed any more to restore what was committed after
+    /// `cutoff_ms`, in milliseconds since 1970.
+    pub(crate) fn expired(&self, cutoff_ms: u64) -> usize {
+        self.pins.values().skip(1).take_while(|pin| pin.published_ms <= cutoff_ms).count()
+    }
+
     /// Returns the newest root that has a pin. None: there is no pin.
     pub(crate) fn newest(&self) -> Option<RootId> {
         self.pins.last_key_value().map(|(root, _)| *root)
     }
 
-    /// Forgets the oldest pin, that of `root`, which was deleted. Returns the objects that no other pin of
-    /// the history needs, with their sizes.
+    /// Forgets the oldest pin, which keeps `root` and which was deleted. Returns the objects that no other
+    /// pin of the history needs, with their sizes.
     pub(crate) fn forget(&mut self, root: RootId) -> Vec<(String, u64)> {
         self.pins.remove(&root);
         let mut freed = Vec::new();

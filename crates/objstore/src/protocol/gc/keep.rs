@@ -14,12 +14,13 @@ use std::ops::Range;
 
 /// Prefixes whose objects always count as needed in this file: hints, tombs, pins, names of snapshots,
 /// horizons. Other code deletes these objects when their time has come.
-const PLAIN_DIRS: [&str; 5] = ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR];
+const PLAIN_DIRS: [&str; 6] =
+    ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR, names::SETTINGS_DIR];
 
 /// Whether an object is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// A restore or the protocol itself needs it, or an owner possibly still needs it.
+    /// A restore or the protocol itself needs it, or an owner may still need it.
     Needed,
     Unneeded,
     /// Its name is not of the protocol, so another program has put it there.
@@ -37,7 +38,7 @@ pub(crate) struct Needs {
     runs: Vec<WalRun>,
     /// Roots in slots below this one are not needed any more.
     roots_floor: u64,
-    /// Parts of file maps that kept roots name. Parts from number `parts_end` on have possibly been uploaded
+    /// Parts of file maps that kept roots name. Parts from number `parts_end` on may have been uploaded
     /// for the next root, so they are needed, too.
     parts: HashSet<u64>,
     parts_end: u64,
@@ -68,7 +69,7 @@ impl Needs {
         Self::default()
     }
 
-    /// Adds merged objects that the next root will possibly name.
+    /// Adds merged objects that the next root may name.
     pub(crate) fn add_runs(&mut self, runs: impl IntoIterator<Item = WalRun>) {
         self.runs.extend(runs);
     }
@@ -94,10 +95,7 @@ impl Needs {
     /// Without a size, a fence is not recognized as one. So callers leave the size out only for keys that
     /// they judged with their size before.
     pub(crate) fn use_of(&self, key: &str, size: Option<u64>, needs_file: impl Fn(&str) -> bool) -> Use {
-        let is_protocols = key == names::DB
-            || names::parse_epoch(key).is_some()
-            || PLAIN_DIRS.iter().any(|dir| key.starts_with(dir));
-        if is_protocols {
+        if is_plain(key) {
             return Use::Needed;
         }
         let Some(record) = Record::parse(key) else { return Use::Foreign };
@@ -127,8 +125,19 @@ impl Needs {
     }
 }
 
+/// Whether `key` is a name of the protocol. False: another program has put the object there, and the collector
+/// leaves it alone (GC-3).
+pub(crate) fn is_of_protocol(key: &str) -> bool {
+    is_plain(key) || Record::parse(key).is_some()
+}
+
+/// Whether `key` is the name of a record that always counts as needed in this file.
+fn is_plain(key: &str) -> bool {
+    key == names::DB || names::parse_epoch(key).is_some() || PLAIN_DIRS.iter().any(|dir| key.starts_with(dir))
+}
+
 /// Returns the epoch in the name of a table file, a root, or a piece of a MANIFEST, a WAL or a file map.
-/// None: `key` is any other name, also that of a claim, a tomb or a horizon.
+/// None: `key` is any other name, also the name of a claim, a tomb or a horizon.
 pub(crate) fn epoch_of(key: &str) -> Option<u64> {
     Record::parse(key).map(|record| record.epoch())
 }
@@ -167,7 +176,7 @@ impl Record {
     }
 
     /// Whether a record of a former epoch is never deleted. This holds for root slot 0, which is a claim or a
-    /// fence, and for a root or chunk that has the size of a fence, because it is possibly a fence.
+    /// fence, and for a root or chunk that has the size of a fence, because it may be a fence.
     fn stays_for_ever(&self, size: Option<u64>) -> bool {
         let may_be_fence = size == Some(FENCE_BYTES);
         match *self {

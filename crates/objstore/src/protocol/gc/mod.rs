@@ -31,10 +31,13 @@
 //! GC-7: before each batch, the collector raises the horizon and then lists the pins (pin.rs, PIN-1). The
 //!     horizon is the root that was the newest when the tomb was written. So a pin always comes in time if
 //!     its root was the newest at some moment within the grace time.
+//! GC-8, GC-9: the collector believes no answer that contradicts what it knows, and holds everything while the
+//!     root of a pin that certainly counts is absent (held.rs).
 //!
 //! When the collector forgets keys because the server crashes or there are too many of them, the next search
 //! finds the objects.
 
+mod clock;
 mod collector;
 mod held;
 mod held_history;
@@ -45,12 +48,13 @@ mod plan;
 mod tombs;
 
 pub(crate) use collector::run;
-pub(crate) use held::{Held, held_among, keys_of_pin};
+pub(crate) use held::{Doubts, Held, drop_command, held_among, keys_of_pin, with_remedy};
 pub(crate) use history::RootHistory;
 pub use history_queue::HistoryLimits;
 pub(crate) use history_queue::HistoryQueue;
 pub(crate) use keep::{Needs, Use, epoch_of};
 pub use plan::GcPlan;
+pub(crate) use plan::is_pause;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use tombs::decode as decode_tomb;
 pub(super) use tombs::listed_keys as tombed_keys;
@@ -75,6 +79,10 @@ pub(crate) struct GcTuning {
     /// True: the collector creates a horizon before each batch (rule GC-7). Only a test sets this to false,
     /// to show that the rule is needed.
     pub(crate) raises_horizon: bool,
+    /// What the collector does not believe at once (rules GC-8 and GC-9).
+    pub(crate) doubts: Doubts,
+    /// A time of day that is ahead counts after this time (rule HISTORY-3).
+    pub(crate) clock_trust: Duration,
     /// While a pin forbids all deletions, the collector lists the pins again after this time. With these
     /// requests, an idle owner sends 19 requests in 10 minutes.
     pub(crate) hold_interval: Duration,
@@ -98,6 +106,8 @@ impl Default for GcTuning {
             gather: Duration::from_secs(10),
             grace: Duration::from_secs(60),
             raises_horizon: true,
+            doubts: Doubts::default(),
+            clock_trust: Duration::from_secs(3600),
             hold_interval: Duration::from_secs(150),
             search_interval: Duration::from_secs(3600),
             deletes_per_second: 500,

@@ -31,7 +31,7 @@ pub(super) struct Tomb {
     pub(super) due: Instant,
 }
 
-/// Writes tomb `name`. Errors: as [`Bucket::create_slot`]. After an error the tomb possibly exists; then a
+/// Writes tomb `name`. Errors: as [`Bucket::create_slot`]. After an error the tomb may exist; then a
 /// search of the bucket finds it.
 pub(super) async fn write(bucket: &Bucket, name: &str, keys: &[String]) -> Result<()> {
     let mut nonce = [0u8; 16];
@@ -64,7 +64,7 @@ pub(super) async fn read(bucket: &Bucket, name: &str) -> Result<Option<Vec<Strin
 
 /// Returns the keys that all tombs list.
 ///
-/// Errors: those of the bucket. Requests: a LIST, and a GET per tomb.
+/// Errors: the bucket's. Requests: a LIST, and a GET per tomb.
 pub(in crate::protocol) async fn listed_keys(bucket: &Bucket) -> Result<HashSet<String>> {
     let mut listed = HashSet::new();
     for tomb in bucket.list(names::TOMB_DIR, None).await? {

@@ -16,28 +16,44 @@ use crate::protocol::history::past::Past;
 use crate::protocol::history::rewind::RewindRequest;
 use crate::protocol::history::snapshot_test::{Fixture, NOW};
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::shared::Tuning;
 use crate::protocol::testing::test_db::*;
 use crate::protocol::wal::marks::Gtid;
 use crate::requests::bucket::Bucket;
 use std::time::{Duration, Instant};
 
-const HOUR: HistoryLimits = HistoryLimits { retention: Duration::from_secs(3600), bytes_max: u64::MAX };
+pub(super) const HOUR: HistoryLimits =
+    HistoryLimits { retention: Duration::from_secs(3600), bytes_max: u64::MAX };
 
 /// A database with a history. Its commit number n has the time `base_us` + n microseconds and the GTID 0-1-n.
-struct Ledger {
-    f: Fixture,
-    base_us: u64,
-    commits: u64,
+pub(super) struct Ledger {
+    pub(super) f: Fixture,
+    pub(super) base_us: u64,
+    pub(super) commits: u64,
     clones: u32,
 }
 
 impl Ledger {
     fn new(limits: HistoryLimits) -> Self {
-        let f = Fixture::keeping(limits);
-        Self { f, base_us: crate::protocol::start::claim::wall_clock_ms() * 1000, commits: 0, clones: 0 }
+        Self::of(Fixture::keeping(limits))
     }
 
-    fn flush(&mut self) {
+    /// A ledger whose commits are in a new WAL, because those of the fixture are no records of RocksDB.
+    pub(super) fn of(f: Fixture) -> Self {
+        let mut ledger = Self { f, base_us: now_us(), commits: 0, clones: 0 };
+        ledger.flush();
+        ledger
+    }
+
+    /// Makes a group of commits that stays in the log. Waits for nothing.
+    pub(super) fn commit(&mut self, count: u64) {
+        let db = &mut self.f.db;
+        db.commit_group(self.base_us + self.commits + 1, self.commits + 1, count);
+        self.commits += count;
+        db.sync();
+    }
+
+    pub(super) fn flush(&mut self) {
         let db = &mut self.f.db;
         for family in db.families() {
             db.flush(family, true);
@@ -53,26 +69,25 @@ impl Ledger {
             db.store.publish(WAIT).unwrap();
         }
         for _ in 0..=random.below(3) {
-            let count = 1 + random.below(4);
-            db.commit_group(self.base_us + self.commits + 1, self.commits + 1, count);
-            self.commits += count;
+            self.commit(1 + random.below(4));
         }
-        db.sync();
+        let db = &mut self.f.db;
         db.store.wait_shipped(db.store.wal_position(), WAIT).unwrap();
         db.store.publish(WAIT).unwrap();
     }
 
-    fn clone_at(&mut self, past: Past) -> Result<(Bucket, CloneStatus)> {
+    pub(super) fn clone_at(&mut self, past: Past) -> Result<(Bucket, CloneStatus)> {
         self.clones += 1;
         let child = self.f.bucket.sibling(&format!("child{}", self.clones))?;
         let (place, creator) = ("elsewhere".to_owned(), "tester".to_owned());
-        let request = CloneRequest { past: Some(past), place, creator, discards_unfinished: false };
+        let request =
+            CloneRequest { past: Some(past), place, creator, discards_unfinished: false, expires_s: None };
         let status = block(self.f.inspector().clone_to(&child, &request))?;
         Ok((child, status))
     }
 
     /// Clones the state `past`, and checks that the clone has exactly the commits up to number `last`.
-    fn expect_state(&mut self, past: &Past, last: u64) {
+    pub(super) fn expect_state(&mut self, past: &Past, last: u64) {
         let (child, status) = self.clone_at(past.clone()).unwrap();
         assert_eq!(status.commit_us, Some(self.base_us + last), "{past:?}");
         assert_eq!(status.gtid_position, format!("0-1-{last}"), "{past:?}");
@@ -90,13 +105,19 @@ impl Ledger {
         assert_eq!(behind_root, (in_files + 1..=last).collect::<Vec<_>>(), "{past:?}: behind root {root:?}");
     }
 
-    fn until(&self, what: &str, condition: impl Fn(&Fixture) -> bool) {
+    pub(super) fn until(&self, what: &str, condition: impl Fn(&Fixture) -> bool) {
         let start = Instant::now();
         while !condition(&self.f) {
             assert!(start.elapsed() < WAIT, "waited in vain: {what}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// Returns a moment that is later than all commits so far, in microseconds since 1970.
+pub(super) fn now_us() -> u64 {
+    std::thread::sleep(Duration::from_millis(3));
+    crate::protocol::start::claim::wall_clock_ms() * 1000
 }
 
 fn gtid(sequence: u64) -> Past {
@@ -121,7 +142,7 @@ fn every_commit_of_the_history_can_be_had_again() {
             ledger.expect_state(&Past::At(ledger.base_us + last), last);
             ledger.expect_state(&gtid(last), last);
         }
-        let now = Past::At(crate::protocol::start::claim::wall_clock_ms() * 1000);
+        let now = Past::At(now_us());
         ledger.expect_state(&now, ledger.commits);
         let report = block(ledger.f.inspector().fsck(NOW, |_, _| {})).unwrap();
         assert!(report.orphaned.is_empty(), "the history is taken for orphans: {report:?}");
@@ -145,7 +166,7 @@ fn the_history_of_a_former_server_stays() {
     let store = open_store(&config, &ledger.f.bucket, tuning).unwrap();
     ledger.f.db = Db::open(store, ledger.f.dir.path(), true);
     ledger.commits += 1000;
-    ledger.base_us = crate::protocol::start::claim::wall_clock_ms() * 1000 - ledger.commits;
+    ledger.base_us = now_us() - ledger.commits;
     let base_us = ledger.base_us;
     (0..5).for_each(|_| ledger.work(&mut random));
     ledger.f.until_clean();
@@ -208,7 +229,7 @@ fn an_idle_server_gives_up_what_is_older_than_the_retention() {
     ledger.until("one pin is left, of the newest root", |f| f.keys(names::PIN_DIR).len() == 1);
     ledger.until("older files go", |f| files(f) <= newest);
     let commits = ledger.commits;
-    ledger.expect_state(&Past::At(crate::protocol::start::claim::wall_clock_ms() * 1000), commits);
+    ledger.expect_state(&Past::At(now_us()), commits);
     crash(ledger.f.db);
 }
 
@@ -239,7 +260,7 @@ fn a_moment_that_cannot_be_had_is_refused_with_the_reason() {
     let mut ledger = Ledger::new(HOUR);
     (0..3).for_each(|_| ledger.work(&mut Random::new(1)));
     ledger.until("a pin", |f| !f.keys(names::PIN_DIR).is_empty());
-    let in_an_hour = crate::protocol::start::claim::wall_clock_ms() * 1000 + 3_600_000_000;
+    let in_an_hour = now_us() + 3_600_000_000;
     refused(&mut ledger, Past::At(in_an_hour), "in the future");
     refused(&mut ledger, Past::At(5), "before the history");
     let beyond = ledger.commits + 1;
@@ -271,4 +292,144 @@ fn a_rewind_to_a_moment_leaves_the_history_before_it_to_be_had() {
     let all = ledger.commits;
     back_to(&ledger, all - 1, "b");
     back_to(&ledger, 2, "c");
+}
+
+/// A database with durability `local` and a history, whose owner writes no hint and ships log every `ship`.
+fn local(ship: Duration) -> Ledger {
+    let tuning = Tuning { alive_interval: WAIT, ship_interval: ship, ..quick() };
+    Ledger::of(Fixture::tuned(HOUR, Durability::Local, tuning))
+}
+
+#[test]
+fn with_local_durability_a_moment_has_every_commit_or_is_refused() {
+    let tuning = Tuning { alive_interval: Duration::from_millis(20), ..quick() };
+    let mut ledger = Ledger::of(Fixture::tuned(HOUR, Durability::Local, tuning));
+    let begun = Instant::now();
+    for _ in 0..20 {
+        ledger.commit(3);
+        let (moment, made) = (now_us(), ledger.commits);
+        // Nobody has asked for a publish or for the log: the moment can be restored all the same.
+        ledger.expect_state(&Past::At(moment), made);
+    }
+    ledger.until("the history has a length", |f| f.db.store.stats().history_s > 0);
+    ledger.f.store.outage(true);
+    let (length_max, commit) = (begun.elapsed().as_secs() + 1, ledger.commits + 1);
+    ledger.commit(1);
+    std::thread::sleep(Duration::from_millis(2500));
+    let length = ledger.f.db.store.stats().history_s;
+    assert!(length <= length_max, "{length}: commit {commit} is not in the bucket, where the history ends");
+    ledger.f.store.heal();
+    crash(ledger.f.db);
+}
+
+#[test]
+fn a_moment_that_the_bucket_possibly_does_not_cover_is_refused_until_it_does() {
+    let mut ledger = local(WAIT);
+    ledger.commit(2);
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.commit(2);
+    let (moment, made) = (now_us(), ledger.commits);
+    let error = ledger.clone_at(Past::At(moment)).unwrap_err();
+    assert!(matches!(&error, StoreError::Invalid(text) if text.contains("nobody knows yet")), "{error}");
+    assert!(ledger.f.keys(names::PIN_DIR).iter().all(|key| key.starts_with("pin/history-")));
+    // The owner ships its log when it is asked for a moment, and knows how far it is.
+    let dir = ledger.f.dir.path().join("mounted");
+    let when = crate::date::utc(now_us());
+    let mount = ledger.f.db.store.mount(&when, "shop", &dir).unwrap();
+    assert_eq!(mount.commit_us(), ledger.base_us + made);
+    drop(mount);
+    // After the close, the hint says that the bucket has everything.
+    ledger.commit(1);
+    let made = ledger.commits;
+    ledger.f.db.store.close(WAIT).unwrap();
+    ledger.expect_state(&Past::At(now_us()), made);
+}
+
+#[test]
+fn commits_that_only_the_next_owner_ships_are_in_the_moment_before_it() {
+    for has_tail in [false, true] {
+        let mut ledger = local(WAIT);
+        ledger.commit(2);
+        ledger.f.db.store.publish(WAIT).unwrap();
+        let position = ledger.f.db.store.wal_position();
+        ledger.f.db.store.wait_shipped(position, WAIT).unwrap();
+        ledger.until("a pin", |f| !f.keys(names::PIN_DIR).is_empty());
+        if has_tail {
+            ledger.commit(2);
+        }
+        let (moment, made) = (Past::At(now_us()), ledger.commits);
+        ledger.f.db.store.kill();
+        let error = ledger.clone_at(moment.clone()).unwrap_err();
+        assert!(matches!(&error, StoreError::Invalid(text) if text.contains("start it")), "{error}");
+        std::thread::sleep(Duration::from_millis(5));
+        let config =
+            StoreConfig { history: HOUR, ..config(ledger.f.dir.path(), "owner:2", Durability::Local) };
+        let store = open_store(&config, &ledger.f.bucket, quick()).unwrap();
+        ledger.f.db = Db::open(store, ledger.f.dir.path(), true);
+        ledger.f.db.store.publish(WAIT).unwrap();
+        let (_, status) = ledger.clone_at(moment).unwrap();
+        assert_eq!(status.commit_us, Some(ledger.base_us + made), "with a tail: {has_tail}");
+        assert_eq!(status.parent.epoch, if has_tail { 2 } else { 1 });
+        crash(ledger.f.db);
+    }
+}
+
+#[test]
+fn without_a_history_local_durability_ships_only_what_somebody_needs() {
+    let mut ledger = Ledger::of(Fixture::tuned(HistoryLimits::default(), Durability::Local, quick()));
+    let shipped = |ledger: &Ledger| ledger.f.db.store.stats().wal_chunks_shipped;
+    let before = shipped(&ledger);
+    ledger.commit(1);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(shipped(&ledger), before);
+    ledger.f.db.store.set_history(HOUR);
+    let start = Instant::now();
+    while shipped(&ledger) == before {
+        assert!(start.elapsed() < WAIT, "a history that is switched on ships the log");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    crash(ledger.f.db);
+}
+
+/// HISTORY-1: the owner dies before it has pinned a root with a new DDL number.
+#[test]
+fn a_root_that_the_former_owner_could_not_pin_any_more_is_pinned_by_the_next() {
+    let mut ledger = Ledger::new(HOUR);
+    ledger.commit(1);
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.until("a pin", |f| !f.keys(names::PIN_DIR).is_empty());
+    let before = ledger.f.keys(names::PIN_DIR);
+    assert!(ledger.f.db.create_next_family());
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.until("the pin of the edit", |f| f.keys(names::PIN_DIR).len() > before.len());
+    let pin = ledger.f.keys(names::PIN_DIR).into_iter().find(|key| !before.contains(key)).unwrap();
+    ledger.commit(2);
+    let last = ledger.commits - 1;
+    ledger.flush();
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.f.db.store.kill();
+    block(ledger.f.bucket.delete(&pin)).unwrap();
+    let config = StoreConfig { history: HOUR, ..config(ledger.f.dir.path(), "owner:2", Durability::Sync) };
+    let store = open_store(&config, &ledger.f.bucket, quick()).unwrap();
+    ledger.f.db = Db::open(store, ledger.f.dir.path(), true);
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.until("the pin comes back", |f| f.keys(names::PIN_DIR).contains(&pin));
+    let (_, status) = ledger.clone_at(gtid(last)).unwrap();
+    assert_eq!(status.gtid_position, format!("0-1-{last}"));
+    crash(ledger.f.db);
+}
+
+/// HISTORY-1: `release_parents` creates a horizon above the roots that wait for their pins.
+#[test]
+fn a_horizon_of_another_program_takes_no_root_from_the_history() {
+    let mut ledger = Ledger::new(HOUR);
+    ledger.commit(1);
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.until("a pin", |f| !f.keys(names::PIN_DIR).is_empty());
+    let before = ledger.f.keys(names::PIN_DIR);
+    block(ledger.f.bucket.create_slot(&names::horizon(1, 100_000), vec![7; 16].into(), &[7; 16])).unwrap();
+    assert!(ledger.f.db.create_next_family());
+    ledger.f.db.store.publish(WAIT).unwrap();
+    ledger.until("the pin of the edit", |f| f.keys(names::PIN_DIR).len() > before.len());
+    crash(ledger.f.db);
 }

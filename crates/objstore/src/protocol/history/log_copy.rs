@@ -8,7 +8,6 @@
 use crate::error::Result;
 use crate::protocol::format::image::{self, WalkEnd};
 use crate::protocol::format::records::{Root, WalChunk};
-use crate::protocol::history::log_cut::Cut;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::wal::undecided::{Rollback, Undecided};
 use crate::requests::bucket::Bucket;
@@ -57,7 +56,7 @@ impl<'a> LogReader<'a> {
         Self {
             from,
             moment,
-            log: LogCopy { epoch, piece_bytes: sizes.piece_bytes, count: 0, chunks: Vec::new() },
+            log: LogCopy { epoch, piece_bytes: sizes.piece_bytes, taken: 0, chunks: Vec::new() },
             undecided: Undecided::default(),
             next: moment.image.root.wal_first_chunk,
             is_complete: false,
@@ -67,7 +66,7 @@ impl<'a> LogReader<'a> {
 
     /// Returns the next chunks, without the checksums of the chunks before them. None: there are no more.
     ///
-    /// Errors: those of [`image::read_wal`]. Requests: over all calls, one GET per merged object or chunk; a
+    /// Errors: as [`image::read_wal`]. Requests: over all calls, one GET per merged object or chunk; a
     /// step repeats those that it had begun to read ahead.
     pub(in crate::protocol) async fn next(&mut self) -> Result<Option<Vec<WalChunk>>> {
         while !self.is_complete {
@@ -97,7 +96,7 @@ impl<'a> LogReader<'a> {
             if chunk.log >= root.wal_min {
                 undecided.read(chunk.log, &chunk.bytes)?;
             }
-            log.add(&chunk);
+            log.add(chunk);
             Ok(())
         };
         let (end, why) = image::walk_wal(from, &root, Some(moment.wal_end), root.ddl_seq, |chunk| {
@@ -108,11 +107,11 @@ impl<'a> LogReader<'a> {
                 return Ok(ControlFlow::Break(()));
             }
             read += chunk.bytes.len();
-            add(match &moment.cut {
-                Some(cut) => WalChunk { bytes: kept(chunk, cut), ..chunk.clone() },
-                None => chunk.clone(),
-            })
-            .map(ControlFlow::Continue)
+            let kept = moment
+                .cut
+                .as_ref()
+                .map_or(chunk.bytes.len(), |cut| cut.keeps(chunk.log, chunk.offset, chunk.bytes.len()));
+            add(WalChunk { bytes: chunk.bytes[..kept].to_vec(), ..*chunk }).map(ControlFlow::Continue)
         })
         .await?;
         *next = end.max(first);
@@ -126,7 +125,7 @@ impl<'a> LogReader<'a> {
         self.is_complete = true;
         if let Some(Rollback { log, offset, bytes }) = self.undecided.rollback() {
             self.log.cut(log, offset);
-            self.log.add(&piece(&root, log, offset, bytes));
+            self.log.add(piece(&root, log, offset, bytes));
         }
         Ok(())
     }
@@ -137,22 +136,17 @@ fn piece(root: &Root, log: u64, offset: u64, bytes: Vec<u8>) -> WalChunk {
     WalChunk { epoch: 0, chunk: 0, log, offset, ddl_seq: root.ddl_seq, previous_crc32c: 0, bytes }
 }
 
-/// Returns the bytes of `chunk` that come before `cut` in the log.
-fn kept(chunk: &WalChunk, cut: &Cut) -> Vec<u8> {
-    chunk.bytes[..cut.keeps(chunk.log, chunk.offset, chunk.bytes.len())].to_vec()
-}
-
 /// The part of a copied log that is in memory. Small chunks of the source are joined into few chunks.
 struct LogCopy {
     epoch: u64,
     piece_bytes: usize,
-    /// How many chunks were made, also those that were taken.
-    count: u64,
+    /// How many chunks were taken. The others are in `chunks`.
+    taken: u64,
     chunks: Vec<WalChunk>,
 }
 
 impl LogCopy {
-    fn add(&mut self, chunk: &WalChunk) {
+    fn add(&mut self, chunk: WalChunk) {
         if chunk.bytes.is_empty() {
             return;
         }
@@ -163,8 +157,8 @@ impl LogCopy {
         {
             return last.bytes.extend_from_slice(&chunk.bytes);
         }
-        self.chunks.push(WalChunk { epoch: self.epoch, chunk: self.count, ..chunk.clone() });
-        self.count += 1;
+        let number = self.taken + self.chunks.len() as u64;
+        self.chunks.push(WalChunk { epoch: self.epoch, chunk: number, ..chunk });
     }
 
     /// Takes the chunks that end before byte `offset` of WAL `log`, except the last one, which can grow.
@@ -172,14 +166,14 @@ impl LogCopy {
         let is_before =
             |chunk: &WalChunk| (chunk.log, chunk.offset + chunk.bytes.len() as u64) <= (log, offset);
         let settled = self.chunks.iter().take_while(|chunk| is_before(chunk)).count();
-        self.chunks.drain(..settled.min(self.chunks.len().saturating_sub(1))).collect()
+        let count = settled.min(self.chunks.len().saturating_sub(1));
+        self.taken += count as u64;
+        self.chunks.drain(..count).collect()
     }
 
     /// Removes everything from byte `offset` of WAL `log` on.
     fn cut(&mut self, log: u64, offset: u64) {
-        let before = self.chunks.len() as u64;
         self.chunks.retain(|chunk| (chunk.log, chunk.offset) < (log, offset));
-        self.count -= before - self.chunks.len() as u64;
         if let Some(last) = self.chunks.last_mut().filter(|last| last.log == log) {
             last.bytes.truncate((offset - last.offset) as usize);
         }
@@ -197,28 +191,28 @@ mod tests {
 
     #[test]
     fn what_a_rollback_replaces_was_not_taken_before() {
-        let mut log = LogCopy { epoch: 9, piece_bytes: 4, count: 0, chunks: Vec::new() };
+        let mut log = LogCopy { epoch: 9, piece_bytes: 4, taken: 0, chunks: Vec::new() };
         for (offset, text) in [(0, b"aa"), (2, b"bb"), (4, b"cc"), (6, b"dd"), (8, b"ee")] {
-            log.add(&chunk(7, offset, text));
+            log.add(chunk(7, offset, text));
         }
-        log.add(&chunk(8, 0, b"f"));
+        log.add(chunk(8, 0, b"f"));
         let taken = log.take_before((7, 7));
         assert_eq!((taken.len(), &taken[0].bytes[..], taken[0].epoch), (1, &b"aabb"[..], 9));
         log.cut(7, 7);
-        log.add(&chunk(7, 7, b"R"));
-        log.add(&chunk(7, 8, b"S"));
+        log.add(chunk(7, 7, b"R"));
+        log.add(chunk(7, 8, b"S"));
         let rest: Vec<_> = log.chunks.iter().map(|chunk| (chunk.chunk, &chunk.bytes[..])).collect();
         assert_eq!(rest, [(1, &b"ccdR"[..]), (2, &b"S"[..])]);
     }
 
     #[test]
     fn the_last_chunk_stays_because_it_can_grow() {
-        let mut log = LogCopy { epoch: 9, piece_bytes: 4, count: 0, chunks: Vec::new() };
-        log.add(&chunk(7, 0, b"aa"));
+        let mut log = LogCopy { epoch: 9, piece_bytes: 4, taken: 0, chunks: Vec::new() };
+        log.add(chunk(7, 0, b"aa"));
         assert!(log.take_before((8, 0)).is_empty());
-        log.add(&chunk(7, 2, b"bb"));
+        log.add(chunk(7, 2, b"bb"));
         assert!(log.take_before((8, 0)).is_empty());
-        log.add(&chunk(7, 4, b"c"));
+        log.add(chunk(7, 4, b"c"));
         assert_eq!(log.take_before((8, 0)).len(), 1);
     }
 }

@@ -71,7 +71,7 @@ pub(crate) struct Cutter {
     pub(crate) cut: Option<Cut>,
 }
 
-/// A record whose beginning was read. Its end is possibly in a later chunk.
+/// A record whose beginning was read. Its end may be in a later chunk.
 #[derive(Default)]
 struct Record {
     bytes: Vec<u8>,

@@ -4,21 +4,17 @@
 pub(in crate::protocol) mod clone;
 #[cfg(test)]
 pub(in crate::protocol) mod clone_test;
-pub(in crate::protocol) mod history_status;
 #[cfg(test)]
 pub(in crate::protocol) mod history_test;
-pub(in crate::protocol) mod lock;
 pub(in crate::protocol) mod log_copy;
 #[cfg(test)]
 mod log_copy_test;
 pub(in crate::protocol) mod log_cut;
 pub(in crate::protocol) mod mounts;
+pub(in crate::protocol) mod named;
 pub(in crate::protocol) mod own_snapshots;
 pub(in crate::protocol) mod past;
 pub(in crate::protocol) mod pin;
-pub(in crate::protocol) mod protect;
-#[cfg(test)]
-pub(in crate::protocol) mod protect_test;
 pub(in crate::protocol) mod rewind;
 #[cfg(test)]
 pub(in crate::protocol) mod rewind_test;

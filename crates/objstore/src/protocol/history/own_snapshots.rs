@@ -13,7 +13,7 @@ impl Store {
     /// first calls [`Store::publish`].
     ///
     /// Errors: as [`Inspector::create_snapshot`]; `Fenced`; `Interrupted` when the statement was killed. Then
-    /// a pin is possibly left, which `atollctl snapshot list` shows as `unfinished`.
+    /// a pin may be left, which `atollctl snapshot list` shows as `unfinished`.
     pub fn create_snapshot(&self, name: &str) -> Result<SnapshotStatus> {
         let shared = &self.shared;
         shared.check_fence()?;
@@ -35,6 +35,13 @@ impl Store {
         shared.files.block_on(Inspector::new(shared.bucket.clone()).snapshots())?
     }
 
+    /// As [`Store::snapshots`], without the numbers about files: it reads the pins and not what they keep.
+    /// Errors, requests: as [`Inspector::pins`]; `Interrupted`.
+    pub fn pins(&self) -> Result<Vec<SnapshotStatus>> {
+        let shared = &self.shared;
+        shared.files.block_on(Inspector::new(shared.bucket.clone()).pins())?
+    }
+
     /// Whether this database was made as a clone or as a copy of another one. Errors: `Unavailable`;
     /// `Corruption` of its identity; `Interrupted`. Requests: a GET.
     pub fn is_clone(&self) -> Result<bool> {
@@ -42,6 +49,14 @@ impl Store {
         let inspector = Inspector::new(shared.bucket.clone());
         let identity = shared.files.block_on(async move { inspector.identity().await })??;
         Ok(identity.parent.is_some())
+    }
+
+    /// Whether the rows of this database must still be masked before anybody may read them (rule MASK-3), when
+    /// they were masked in the database with the uuid `masked_in` last; "": they were never masked. Requests:
+    /// none.
+    pub fn owes_masking(&self, masked_in: &str) -> bool {
+        let duty = &self.shared.masked_in;
+        !duty.is_empty() && !duty.iter().any(|uuid| uuid == masked_in)
     }
 
     /// Writes `json` as the hint with the names of tables (table_names.rs). Errors: `Fenced`; `Unavailable`;

@@ -10,23 +10,43 @@
 //! PAST-3: the epoch of a moment is the newest epoch that had been claimed by then. So a moment before a
 //!     rewind belongs to the history that the rewind set aside. When no root can be used, the moment cannot
 //!     be restored, and the error says which moments can.
+//! PAST-4: when the log of the newest epoch has no commit that is later than the moment, it may lack
+//!     commits from before the moment, which the owner has not shipped yet. Then the end of the log is the
+//!     state at the moment only if the owner says so: in its liveness hint, or in its own process. Otherwise
+//!     the moment is refused. The hint is read before the log: what it promises was in the bucket then.
+//! PAST-5: when an owner dies, its successor may have commits from before its claim that are only in the
+//!     local log, so the log of the former epoch lacks them. The successor's roots record the newest commit
+//!     that it had when it opened the database. If that commit is later than the end of the former log, a
+//!     moment between the two logs is looked for behind the successor's first root, or refused.
 
 use crate::date::{self, utc};
 use crate::error::{Result, StoreError};
 use crate::protocol::format::image::{self, WalkEnd};
 use crate::protocol::format::names;
-use crate::protocol::format::records::{Root, RootId, RootSlot};
+use crate::protocol::format::records::{Alive, Root, RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
 use crate::protocol::history::log_cut::{Cutter, Until};
-use crate::protocol::history::pin::{self, Listed, SnapshotName};
+use crate::protocol::history::named::snapshot_names::SnapshotNames;
+use crate::protocol::history::pin::{self, Listed};
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::shared::Tuning;
+use crate::protocol::start::alive;
 use crate::protocol::start::claim;
 use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::wal::marks::{Commit, Gtid};
 use crate::protocol::wal::position::{Position, Tracker};
 use crate::requests::bucket::Bucket;
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How often a moment is looked for that the bucket may not cover yet, and the time between. A
+/// server with a history ships a new commit within a part of the lag limit.
+const TRIES_MAX: u32 = 3;
+const TRIES_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a hint is on its way, at most, when the bucket works.
+const HINT_WAY: Duration = Duration::from_secs(5);
 
 /// A state of a database that a caller asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +63,14 @@ impl Past {
     /// Returns the snapshot with the name `when` or, if there is none, the moment that the text `when`
     /// describes. So a snapshot whose name looks like a moment has precedence.
     ///
-    /// Errors: `Invalid` for a text that names no snapshot and no moment. Requests: a GET.
+    /// Errors: `Invalid` for a text that names no snapshot and no moment. Requests: a LIST and a GET.
     pub(in crate::protocol) async fn named(bucket: &Bucket, when: &str) -> Result<Self> {
-        match SnapshotName::read(bucket, when).await {
-            Ok(_) => Ok(Self::Snapshot(when.to_owned())),
-            Err(error) if error.is_not_found() => date::parse(when)
-                .map(Self::At)
-                .map_err(|error| StoreError::Invalid(format!("there is no snapshot '{when}', and {error}"))),
-            Err(error) => Err(error),
+        if SnapshotNames::list(bucket).await?.find(bucket, when).await?.is_some() {
+            return Ok(Self::Snapshot(when.to_owned()));
         }
+        let no_moment =
+            |error: StoreError| StoreError::Invalid(format!("there is no snapshot '{when}', and {error}"));
+        date::parse(when).map(Self::At).map_err(no_moment)
     }
 }
 
@@ -77,19 +96,14 @@ impl Inspector {
     /// the moments that can be restored. Requests: those that read the root; for a moment also a GET for each
     /// root of the history, and those that read the log from the last root before the moment on.
     pub(in crate::protocol) async fn find(&self, past: &Past) -> Result<Found> {
-        let until = match past {
+        match past {
             Past::Snapshot(name) => {
                 let (key, pin, image) = self.snapshot_image(name).await?;
                 let moment = Moment { image, wal_end: pin.wal_end, position: pin.position, cut: None };
-                return Ok(Found { moment, pin: Some(key) });
+                Ok(Found { moment, pin: Some(key) })
             }
-            Past::At(time_us) => Until::Time(*time_us),
-            Past::Gtid(gtid) => Until::Gtid(*gtid),
-        };
-        let history = self.history().await?;
-        match until {
-            Until::Time(time_us) => self.find_time(&history, time_us).await,
-            Until::Gtid(gtid) => self.find_gtid(&history, gtid).await,
+            Past::At(time_us) => self.find_time(*time_us).await,
+            Past::Gtid(gtid) => self.find_gtid(&self.history().await?, *gtid).await,
         }
     }
 
@@ -111,7 +125,7 @@ impl Inspector {
         }
         if pinned.is_empty() {
             return Err(StoreError::Invalid(
-                "the server keeps no history: atoll_history_retention is 0, or was set too short a while ago. Only snapshots can be \
+                "the server keeps no history: atoll_history_retention is 0, or was set only a short while ago. Only snapshots can be \
                  restored (atollctl snapshot list)"
                     .to_owned(),
             ));
@@ -119,7 +133,22 @@ impl Inspector {
         Ok(History { roots, pinned })
     }
 
-    async fn find_time(&self, history: &History, time_us: u64) -> Result<Found> {
+    async fn find_time(&self, time_us: u64) -> Result<Found> {
+        for _ in 1..TRIES_MAX {
+            if let Answer::Found(found) = self.try_time(time_us).await? {
+                return Ok(*found);
+            }
+            tokio::time::sleep(TRIES_INTERVAL).await;
+        }
+        match self.try_time(time_us).await? {
+            Answer::Found(found) => Ok(*found),
+            Answer::Uncovered(error) => Err(error),
+        }
+    }
+
+    async fn try_time(&self, time_us: u64) -> Result<Answer> {
+        let covered = self.covered().await?;
+        let history = self.history().await?;
         let now_us = wall_clock_ms() * 1000;
         if time_us > now_us {
             return Err(StoreError::Invalid(format!(
@@ -132,12 +161,63 @@ impl Inspector {
             if self.claim_of(epoch).await?.claimed_ms * 1000 > time_us {
                 continue;
             }
-            let start = history.start(epoch, |position| position.time_us <= time_us);
-            if let Some(cutter) = self.cut(history, start, Until::Time(time_us)).await? {
-                return self.found(history, epoch, cutter).await;
+            if let Some(scan) = self.scan_time(&history, epoch, time_us).await? {
+                return self.judge(&history, epoch, scan, time_us, &covered).await;
             }
         }
         Err(StoreError::Invalid(format!("{} UTC is before the history. {}", utc(time_us), history.range())))
+    }
+
+    async fn scan_time(&self, history: &History, epoch: u64, time_us: u64) -> Result<Option<Scan>> {
+        let start = history.start(epoch, |position| position.time_us <= time_us);
+        self.cut(history, start, Until::Time(time_us)).await
+    }
+
+    /// Decides whether `scan`, which has read the log of `epoch` up to the moment, has read all commits from
+    /// before the moment (rules PAST-4, PAST-5).
+    async fn judge(
+        &self,
+        history: &History,
+        epoch: u64,
+        scan: Scan,
+        time_us: u64,
+        covered: &Covered,
+    ) -> Result<Answer> {
+        let last = scan.cutter.commits.position();
+        let is_whole = scan.cutter.cut.is_some()
+            || match history.next_after(epoch) {
+                Some(next) => next.opened.is_none_or(|opened| opened.sequence <= last.sequence),
+                None => time_us <= covered.until_us(epoch),
+            };
+        if is_whole {
+            return self.found(history, epoch, scan).await.map(|found| Answer::Found(Box::new(found)));
+        }
+        let Some(next) = history.next_after(epoch) else {
+            let known_us = last.time_us.max(covered.until_us(epoch));
+            let wait = wait_for_hint(time_us, covered.until_us(epoch), wall_clock_ms() * 1000);
+            return Ok(Answer::Uncovered(uncovered(time_us, known_us, wait)));
+        };
+        let (epoch, opened) = (next.id.epoch, next.opened.unwrap_or_default());
+        let later = self.scan_time(history, epoch, time_us).await?;
+        match later.filter(|later| later.cutter.commits.position().sequence >= opened.sequence) {
+            Some(later) => {
+                self.found(history, epoch, later).await.map(|found| Answer::Found(Box::new(found)))
+            }
+            None => Err(history.between(epoch, &scan.cutter)),
+        }
+    }
+
+    /// Returns what the owner says about how far its commits are in the bucket. Requests: a LIST and a GET;
+    /// none in the owner's process.
+    async fn covered(&self) -> Result<Covered> {
+        if let Some(owner_us) = self.owner_us() {
+            return Ok(Covered { owner_us, hint: None });
+        }
+        let newest = claim::newest_epoch(self.bucket()).await?;
+        // A hint of another epoch is of a former owner that has not noticed its successor, or was not
+        // replaced yet.
+        let hint = alive::read(self.bucket()).await?.filter(|hint| hint.epoch == newest);
+        Ok(Covered { owner_us: 0, hint })
     }
 
     async fn find_gtid(&self, history: &History, gtid: Gtid) -> Result<Found> {
@@ -185,7 +265,7 @@ impl Inspector {
 
     /// Returns the number of the first chunk that does not belong to the log of `epoch`. None: the epoch is
     /// still open.
-    async fn end_of(&self, epoch: u64) -> Result<Option<u64>> {
+    pub(in crate::protocol) async fn end_of(&self, epoch: u64) -> Result<Option<u64>> {
         for later in epoch + 1..=claim::newest_epoch(self.bucket()).await? {
             let id = RootId { epoch: later, slot: 0 };
             match read_root_slot(self.bucket(), id).await {
@@ -221,11 +301,67 @@ impl Inspector {
     }
 }
 
+/// What the search for a moment has found.
+enum Answer {
+    Found(Box<Found>),
+    /// The bucket may lack commits from before the moment. The error says so.
+    Uncovered(StoreError),
+}
+
+/// Up to which time the bucket has all acknowledged commits, by what the owner says (rule PAST-4).
+struct Covered {
+    /// What the owner knows in its own process, in microseconds since 1970. 0: this is another process.
+    owner_us: u64,
+    /// The hint of the newest epoch.
+    hint: Option<Alive>,
+}
+
+impl Covered {
+    /// Returns that time, in microseconds since 1970, for a moment after the last commit in the log of
+    /// `epoch`. 0: nothing is known.
+    fn until_us(&self, epoch: u64) -> u64 {
+        let hinted = self.hint.as_ref().map_or(0, |hint| match hint.covered_us {
+            Some(time_us) => time_us,
+            // Programs that have written a whole epoch, and servers of earlier versions, say only that they
+            // closed it. A program that took an epoch and gave up says nothing about the epoch before.
+            None if hint.closed && hint.epoch == epoch => u64::MAX,
+            None => 0,
+        });
+        hinted.max(self.owner_us)
+    }
+}
+
+/// Returns the time from `now_us` on after which an idle server has shown that the bucket has everything up to
+/// `time_us`. Its last hint said so up to `hinted_us`; 0: there was no such hint.
+fn wait_for_hint(time_us: u64, hinted_us: u64, now_us: u64) -> Duration {
+    let between_us = Tuning::default().alive_interval.as_micros() as u64;
+    let hints = match hinted_us {
+        0 => 1,
+        _ => time_us.saturating_sub(hinted_us).div_ceil(between_us),
+    };
+    let from_us = if hinted_us == 0 { now_us } else { hinted_us };
+    Duration::from_micros((from_us + hints * between_us).saturating_sub(now_us)) + HINT_WAY
+}
+
+/// Makes the error for a moment if the bucket may lack commits from before it. It surely has those up
+/// to `known_us`. `wait`: after this time an idle server has shown that the bucket has them all.
+fn uncovered(time_us: u64, known_us: u64, wait: Duration) -> StoreError {
+    StoreError::Invalid(format!(
+        "nobody knows yet whether the bucket has all commits up to {} UTC; it has those up to {} UTC. An idle server shows once in \
+         {} s that the bucket has everything: repeat this in {} seconds, or ask the server itself (ATOLL_MOUNT). If the server was \
+         killed, the rest is in its local log: start it, then stop it in order. Or take a moment up to {1} UTC",
+        utc(time_us),
+        utc(known_us),
+        Tuning::default().alive_interval.as_secs(),
+        wait.as_secs()
+    ))
+}
+
 /// Where the search for a moment begins: the log is read from this root on.
 struct Start<'a> {
     root: &'a Root,
     /// True: the wanted moment is later than `root`. False: `root` is the oldest of its epoch, and the moment
-    /// is possibly earlier.
+    /// may be earlier.
     is_before: bool,
 }
 
@@ -245,6 +381,11 @@ impl History {
 
     fn of(&self, epoch: u64) -> impl DoubleEndedIterator<Item = &Root> {
         self.roots.iter().filter(move |root| root.id.epoch == epoch)
+    }
+
+    /// Returns the first root of the first epoch after `epoch` that has one.
+    fn next_after(&self, epoch: u64) -> Option<&Root> {
+        self.roots.iter().find(|root| root.id.epoch > epoch)
     }
 
     /// Returns the newest root of `epoch` for which `is_before` says that its newest commit is before the
@@ -271,7 +412,7 @@ impl History {
             })
         };
         format!(
-            "It begins after the commit of {}, and its newest root has that of {}",
+            "It begins after the commit of {}, and reaches as far as the log is in the bucket, at least to the commit of {}",
             time(self.roots.first()),
             time(self.roots.last())
         )
@@ -283,8 +424,9 @@ impl History {
             .of(epoch)
             .find(|root| root.ddl_seq >= cutter.ddl_seq)
             .and_then(|root| root.position.as_ref());
-        let behind = behind
-            .map_or_else(String::new, |position| format!(", or after that of {} UTC", utc(position.time_us)));
+        let behind = behind.map_or_else(String::new, |position| {
+            format!(", or after the commit of {} UTC", utc(position.time_us))
+        });
         let in_front = cutter.last.as_ref().map_or_else(String::new, commit_text);
         StoreError::Invalid(format!(
             "the moment lies between a change of the tables' files (CREATE, DROP, ALTER, a bulk load) and the next root, or in the start \
@@ -296,4 +438,20 @@ impl History {
 
 fn commit_text(commit: &Commit) -> String {
     format!(", at the commit of {} UTC", utc(commit.time_us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_ends_with_the_first_hint_that_covers_the_moment() {
+        let second = 1_000_000;
+        for (time, hinted, now, expected) in
+            [(100, 90, 101, 54), (200, 90, 201, 19), (100, 0, 101, 65), (100, 90, 300, 0)]
+        {
+            let wait = wait_for_hint(time * second, hinted * second, now * second);
+            assert_eq!(wait, Duration::from_secs(expected) + HINT_WAY, "{time} {hinted} {now}");
+        }
+    }
 }

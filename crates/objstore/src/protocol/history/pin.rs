@@ -20,7 +20,8 @@
 //!     program creates a pin of its own and then checks whether the snapshot's pin still exists. If it does,
 //!     the objects of the root were kept all the time.
 //! PIN-4: a clone does not delete its pin in another database. It creates `<pin>-released`, and that
-//!     database's owner deletes both.
+//!     database's owner deletes both. The owner heeds a release only of the pin of a clone. Whoever makes
+//!     clones may create objects below `pin/`, but must not be able to take snapshots or the history away.
 
 use crate::error::Result;
 use crate::protocol::format::codec::{FormatError, FrameWriter, Nonce};
@@ -38,6 +39,11 @@ const KIND_SNAPSHOT_NAME: u16 = 13;
 
 /// Field of a pin's extension area: the newest commits of the pinned state. For people.
 const TAG_POSITION: u16 = 0x0001;
+/// Field of a pin's extension area: [`Pin::expires_s`]. For people, so earlier versions need not know it.
+const TAG_EXPIRES: u16 = 0x0002;
+
+/// The keys of the pins of clones begin with this.
+const CLONE: &str = "pin/clone-";
 
 /// The keys of the pins of the history begin with this.
 const HISTORY: &str = "pin/history-";
@@ -76,6 +82,9 @@ pub(crate) struct Pin {
     pub(crate) created_ms: u64,
     pub(crate) creator: String,
     pub(crate) position: Position,
+    /// From when on the clone that has this pin is not needed any more, in seconds since 1970. The pin itself
+    /// keeps what it keeps, whatever the time is.
+    pub(crate) expires_s: Option<u64>,
 }
 
 impl Pin {
@@ -88,7 +97,9 @@ impl Pin {
         };
         frame.u8(kind).bytes(self.name.as_bytes()).u64(self.root.epoch).u64(self.root.slot);
         frame.u64(self.wal_end).u64(self.created_ms).bytes(self.creator.as_bytes());
-        frame.extension(&[(TAG_POSITION, self.position.encode())]);
+        let mut fields = vec![(TAG_POSITION, self.position.encode())];
+        fields.extend(self.expires_s.map(|seconds| (TAG_EXPIRES, seconds.to_le_bytes().to_vec())));
+        frame.extension(&fields);
         frame.finish()
     }
 
@@ -112,13 +123,19 @@ impl Pin {
             created_ms: frame.u64()?,
             creator: frame.string()?,
             position: Position::default(),
+            expires_s: None,
         };
         if pin.root.slot == 0 {
             return Err(frame.wrong("a pin holds a claim"));
         }
-        if let Some(position) = frame.extension(&[TAG_POSITION])?.get(&TAG_POSITION) {
+        let fields = frame.extension(&[TAG_POSITION, TAG_EXPIRES])?;
+        if let Some(position) = fields.get(&TAG_POSITION) {
             let wrong = || frame.wrong("the position of the pinned commits is malformed");
             pin.position = Position::decode(position).ok_or_else(wrong)?;
+        }
+        if let Some(seconds) = fields.get(&TAG_EXPIRES) {
+            let wrong = |_| frame.wrong("the time at which a clone expires is malformed");
+            pin.expires_s = Some(u64::from_le_bytes((*seconds).try_into().map_err(wrong)?));
         }
         frame.finish().map(|()| pin)
     }
@@ -130,7 +147,8 @@ pub(crate) fn new_key(nonce: &Nonce) -> String {
     format!("{}{:032x}", names::PIN_DIR, u128::from_be_bytes(*nonce))
 }
 
-/// `snapshot/<digits>`: the record that gives a pin its name. No two snapshots have the same name.
+/// `snapshot/<digits>` or `snapshot/<digits>.<generation>`: the record that gives a pin its name. No two
+/// snapshots have the same name at a time (snapshot_names.rs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SnapshotName {
     pub(crate) name: String,
@@ -138,8 +156,10 @@ pub(crate) struct SnapshotName {
 }
 
 impl SnapshotName {
-    pub(crate) fn key(name: &str) -> String {
-        format!("{}{}", names::SNAPSHOT_DIR, fingerprint(name.as_bytes()))
+    /// Returns the key of the record of generation `generation`.
+    pub(crate) fn key(name: &str, generation: u64) -> String {
+        let base = format!("{}{}", names::SNAPSHOT_DIR, fingerprint(name.as_bytes()));
+        if generation == 0 { base } else { format!("{base}.{generation:010}") }
     }
 
     pub(crate) fn encode(&self, nonce: &Nonce) -> Vec<u8> {
@@ -154,28 +174,27 @@ impl SnapshotName {
         frame.finish().map(|()| found)
     }
 
-    /// Reads the record of the snapshot `name`.
+    /// Reads the record `key`.
     ///
     /// Errors: `NotFound`; `Corruption`. Requests: one GET.
-    pub(crate) async fn read(bucket: &Bucket, name: &str) -> Result<Self> {
-        let key = Self::key(name);
-        read_record(bucket, &key, |bytes| Self::decode(bytes).map_err(|e| damaged_object(&key, &e))).await
+    pub(crate) async fn read(bucket: &Bucket, key: &str) -> Result<Self> {
+        read_record(bucket, key, |bytes| Self::decode(bytes).map_err(|e| damaged_object(key, &e))).await
     }
 }
 
 /// Returns the key of the pin that the clone with uuid `db_uuid` has in each database whose files it reads.
 pub(crate) fn clone_key(db_uuid: &str) -> String {
-    format!("{}clone-{db_uuid}", names::PIN_DIR)
+    format!("{CLONE}{db_uuid}")
 }
 
 /// Returns the key of a new pin for a process that copies the database, reads its rows or tests a restore.
-/// `nonce` is random. The pin is of the same kind as that of a clone. The process deletes it when it has
+/// `nonce` is random. The pin is of the same kind as a clone's. The process deletes it when it has
 /// ended its work.
 pub(crate) fn copy_key(nonce: &Nonce) -> String {
     format!("{COPY}{:032x}", u128::from_be_bytes(*nonce))
 }
 
-/// Whether `key` is that of a pin from [`copy_key`].
+/// Whether `key` is the key of a pin from [`copy_key`].
 pub(crate) fn is_copy_key(key: &str) -> bool {
     key.starts_with(COPY)
 }
@@ -218,6 +237,8 @@ pub(crate) struct Listed {
     /// The pins that were released, each followed by the key of its release. If a pin is gone, its release
     /// stands alone. The owner deletes the objects in this order.
     pub(crate) released: Vec<String>,
+    /// Releases that count for nothing, because they name another pin than a clone's (PIN-4).
+    pub(crate) void: Vec<String>,
 }
 
 impl Listed {
@@ -232,13 +253,14 @@ impl Listed {
         let mut pins: BTreeSet<String> =
             keys.filter(|key| key.starts_with(names::PIN_DIR)).map(str::to_owned).collect();
         let releases: Vec<String> = pins.iter().filter(|key| key.ends_with(RELEASED)).cloned().collect();
+        pins.retain(|key| !key.ends_with(RELEASED));
+        let (releases, void): (Vec<_>, Vec<_>) = releases.into_iter().partition(|key| key.starts_with(CLONE));
         let mut released = Vec::new();
         for release in releases {
-            pins.remove(&release);
-            released.extend(pins.take(release.trim_end_matches(RELEASED)));
+            released.extend(release.strip_suffix(RELEASED).and_then(|pin| pins.take(pin)));
             released.push(release);
         }
-        Self { pins, released }
+        Self { pins, released, void }
     }
 }
 
@@ -250,7 +272,7 @@ pub(crate) async fn read(bucket: &Bucket, key: &str) -> Result<Pin> {
     read_record(bucket, key, |bytes| Pin::decode(bytes).map_err(|e| damaged_object(key, &e))).await
 }
 
-/// Returns the root of the highest horizon. The collector has possibly deleted objects that only older roots
+/// Returns the root of the highest horizon. The collector may have deleted objects that only older roots
 /// need. None: the collector has deleted nothing yet. Requests: one LIST.
 pub(crate) async fn horizon(bucket: &Bucket) -> Result<Option<RootId>> {
     let listed = bucket.list(names::HORIZON_DIR, None).await?;
@@ -278,13 +300,15 @@ mod tests {
             created_ms: 1_764_000_000_000,
             creator: "db1:77".to_owned(),
             position: Position { sequence: 77, ..Position::default() },
+            expires_s: None,
         }
     }
 
     #[test]
     fn a_pin_survives_the_way_to_bytes_and_no_damage_does() {
         for kind in [PinKind::Snapshot, PinKind::Clone, PinKind::History] {
-            let pin = Pin { kind, ..pin() };
+            let expires_s = (kind == PinKind::Clone).then_some(1_798_761_600);
+            let pin = Pin { kind, expires_s, ..pin() };
             let bytes = pin.encode(&NONCE);
             assert_eq!(Pin::decode(&bytes).as_ref(), Ok(&pin));
             for bit in 0..bytes.len() * 8 {
@@ -308,17 +332,22 @@ mod tests {
 
     #[test]
     fn a_name_gives_one_key_and_a_release_takes_its_pin_along() {
-        assert_eq!(SnapshotName::key("a"), SnapshotName::key("a"));
-        assert_ne!(SnapshotName::key("a"), SnapshotName::key("A"));
+        assert_eq!(SnapshotName::key("a", 0), SnapshotName::key("a", 0));
+        assert_ne!(SnapshotName::key("a", 1), SnapshotName::key("A", 1));
+        assert_ne!(SnapshotName::key("a", 0), SnapshotName::key("a", 1));
         let object = |key: String| ObjectInfo { key, size: 1, last_modified: SystemTime::UNIX_EPOCH };
         let clone = clone_key("u");
-        let keys =
-            [clone.clone(), release_key(&clone), release_key("pin/gone"), new_key(&NONCE), "root/1".into()];
+        let gone = release_key(&clone_key("gone"));
         let root = RootId { epoch: 3, slot: 9 };
+        let others = [new_key(&NONCE), history_key(root), copy_key(&NONCE)];
+        let keys = [clone.clone(), release_key(&clone), gone.clone(), "root/1".into()].into_iter();
+        let keys = keys.chain(others.clone()).chain(others.iter().map(|key| release_key(key)));
         assert_eq!(history_root_of(&history_key(root)), Some(root));
         assert_eq!(history_root_of("pin/history-3-9"), None);
-        let listed = Listed::among(&keys.map(object));
-        assert_eq!(listed.pins, BTreeSet::from([new_key(&NONCE)]));
-        assert_eq!(listed.released, [clone.clone(), release_key(&clone), release_key("pin/gone")]);
+        let listed = Listed::among(&keys.map(object).collect::<Vec<_>>());
+        assert_eq!(listed.pins, BTreeSet::from(others), "only clones release their pins");
+        assert_eq!(listed.released, [gone, clone.clone(), release_key(&clone)]);
+        let void: BTreeSet<String> = listed.void.into_iter().collect();
+        assert_eq!(void, listed.pins.iter().map(|key| release_key(key)).collect());
     }
 }

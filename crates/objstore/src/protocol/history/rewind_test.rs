@@ -1,10 +1,11 @@
 //! Goal:   a rewind gives the state of the snapshot, keeps the present state, can be undone, and refuses
-//!         while a server possibly owns the database. Whatever request fails, the database has one of the two
+//!         while a server may own the database. Whatever request fails, the database has one of the two
 //!         states (REWIND-1, REWIND-2).
 //! Method: a simulated database (test_db.rs) in memory, where one request after the other is made to fail.
 
 use crate::config::Durability;
 use crate::error::{Result, StoreError};
+use crate::protocol::history::clone::Pins;
 use crate::protocol::history::past::Past;
 use crate::protocol::history::rewind::{RewindRequest, RewindStatus};
 use crate::protocol::history::snapshot_test::Fixture;
@@ -121,4 +122,48 @@ fn a_rewind_is_done_or_not_at_all_whatever_request_is_hurt() {
             }
         }
     }
+}
+
+fn request(past: &str) -> RewindRequest {
+    let (past, keep) = (Past::Snapshot(past.to_owned()), "present".to_owned());
+    RewindRequest { past, keep, creator: "tester".to_owned(), takes_over: false }
+}
+
+/// REWIND-4. The snapshot is dropped after the rewind has read it, and the server collects before it stops.
+#[test]
+fn a_rewind_holds_its_past_itself() {
+    let mut f = Fixture::new();
+    f.create("past").unwrap();
+    let past = f.model.clone();
+    let (inspector, mut pins) = (f.inspector(), Pins::default());
+    let held = block(inspector.hold_past(&request("past"), &mut pins)).unwrap();
+    block(inspector.drop_snapshot("past")).unwrap();
+    f.work(9);
+    f.until_clean();
+    let dir = f.dir.path().to_owned();
+    close(f.db);
+    block(inspector.rewind_held(&held, &request("past"))).unwrap();
+    block(pins.take_back());
+    let db = reopen(&f.bucket, &dir);
+    assert!(is(&db, &past), "the past is whole");
+    crash(db);
+}
+
+/// REWIND-4. Somebody deletes a file of the past by hand while the rewind works.
+#[test]
+fn a_rewind_whose_past_goes_meanwhile_changes_nothing() {
+    let mut f = Fixture::new();
+    f.create("past").unwrap();
+    f.work(2);
+    let (inspector, mut pins) = (f.inspector(), Pins::default());
+    let held = block(inspector.hold_past(&request("past"), &mut pins)).unwrap();
+    let (dir, present) = (f.dir.path().to_owned(), f.model.clone());
+    close(f.db);
+    let file = held.image.files.values().next().unwrap();
+    block(f.bucket.delete(&file.key)).unwrap();
+    let error = block(inspector.rewind_held(&held, &request("past"))).unwrap_err();
+    assert!(matches!(&error, StoreError::Corruption(text) if text.contains(&*file.key)), "{error}");
+    let db = reopen(&f.bucket, &dir);
+    assert!(is(&db, &present), "the present stays");
+    crash(db);
 }

@@ -5,36 +5,35 @@
 //! commits that a restore at that moment would have found, each of them completely.
 
 use crate::error::{Result, StoreError};
-use crate::files::FileRecord;
 use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
 use crate::protocol::history::log_cut::Cut;
-use crate::protocol::history::pin::{self, Listed, Pin, PinKind, SnapshotName};
-use crate::protocol::history::protect::Protections;
-use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
+use crate::protocol::history::named::snapshot_names::{Named, SnapshotNames};
+use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::snapshot_list::status_of_new;
+use crate::protocol::inspection::verify::VerifyReport;
 use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::local::random_nonce;
 use crate::protocol::wal::marks::{BinlogPosition, CommitReader};
 use crate::protocol::wal::position::{NotedCommit, Position, Tracker};
 use crate::requests::bucket::SlotOutcome;
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 /// The most bytes that the name of a snapshot can have.
 pub const SNAPSHOT_NAME_BYTES_MAX: usize = 1024;
 
-/// How many times the creation of a snapshot is tried. A try fails if the pin comes too late, because the
+/// How many times the creation of a snapshot is attempted. It fails if the pin comes too late, because the
 /// collector no longer keeps its root. But the collector keeps each root that was the newest within the last
-/// minute, so a second try is already rare.
+/// minute, so a second attempt is already rare.
 const TRIES_MAX: u32 = 8;
 
 /// The `kind` of the row that stands for all pins of the history.
 pub(in crate::protocol) const HISTORY: &str = "history";
 
 /// The `kind` of the row of a snapshot.
-const SNAPSHOT: &str = "snapshot";
+pub(in crate::protocol) const SNAPSHOT: &str = "snapshot";
 
 /// A row in the list of snapshots. It describes a snapshot, the state that another pin keeps (for example for
 /// a clone), or all of the history.
@@ -48,7 +47,7 @@ pub struct SnapshotStatus {
     /// at work or has died; `history`: every commit after the one shown can be restored; `unfinished`: a
     /// process is making the snapshot, or has died while it did; `unknown`: the pin cannot be read.
     pub kind: String,
-    /// The key of the pin that keeps the state; for the history that of its oldest pin.
+    /// The key of the pin that keeps the state; for the history the key of its oldest pin.
     pub pin: String,
     pub epoch: u64,
     pub slot: u64,
@@ -68,8 +67,10 @@ pub struct SnapshotStatus {
     pub alone_bytes: u64,
     /// Unix time in seconds before which Atoll refuses to drop the snapshot; None: it was never protected.
     pub protected_until_s: Option<u64>,
+    /// Unix time in seconds from which on the clone is not needed any more; None: nobody has said when.
+    pub expires_s: Option<u64>,
     /// Why the pin or its root cannot be read; empty when all is well. While there is a pin that this version
-    /// cannot decode, the collector deletes nothing. A pin whose root is gone keeps nothing.
+    /// cannot decode, or a snapshot or a clone whose root is gone, the collector deletes nothing (GC-9).
     pub problem: String,
 }
 
@@ -89,8 +90,9 @@ impl Inspector {
     ///
     /// Errors: `Invalid` for a name that exists, is empty or longer than [`SNAPSHOT_NAME_BYTES_MAX`];
     /// `NotFound` without a database or a root; `Unavailable` when the outcome is not known. Then a pin of
-    /// kind `unfinished` is possibly left, which keeps the same objects as the snapshot would. Requests:
-    /// those that read the newest root and its log, two PUTs and a LIST.
+    /// kind `unfinished` may be left, which keeps the same objects as the snapshot would. Requests:
+    /// those that read the newest root and its log, two PUTs and two LISTs; a DELETE if there was a snapshot of this
+    /// name.
     pub async fn create_snapshot(&self, name: &str, creator: &str) -> Result<SnapshotStatus> {
         check_name(name)?;
         self.identity().await?;
@@ -101,12 +103,12 @@ impl Inspector {
             }
         }
         Err(StoreError::Unavailable(format!(
-            "the newest root was superfluous {TRIES_MAX} times before it was held: the requests of this machine take longer than the \
-             time for which the owner keeps what it does not need"
+            "no snapshot was made: {TRIES_MAX} times the newest root was replaced before its pin came. The requests of this machine take longer than the \
+             time for which the owner keeps a root that it no longer needs"
         )))
     }
 
-    /// Makes the snapshot `name` of `moment`. None: the pin came too late, because the collector has possibly
+    /// Makes the snapshot `name` of `moment`. None: the pin came too late, because the collector may have
     /// deleted objects of the root already. Then no snapshot and no pin is left. Errors: `Invalid` for a name
     /// that is taken.
     pub(in crate::protocol) async fn hold(
@@ -126,88 +128,64 @@ impl Inspector {
             self.bucket().delete(&key).await?;
             return Err(StoreError::Invalid(format!("there is a snapshot '{name}' already")));
         }
-        Ok(Some(status_of(key, &pin, &moment.image, &Shares::with_newest(&moment.image))))
+        Ok(Some(status_of_new(key, &pin, &moment.image)))
     }
 
     /// Drops the snapshot `name`. The collector of the database's owner then deletes the objects that only
     /// this snapshot kept.
     ///
-    /// Errors: `NotFound`; `Invalid` while it is protected. Requests: a GET, three LISTs and two DELETEs.
+    /// Errors: `NotFound`; `Invalid` while it is protected. Requests: a GET, four LISTs, a PUT and two DELETEs.
     pub async fn drop_snapshot(&self, name: &str) -> Result<()> {
         let found = self.named(name, "dropping").await?;
-        self.check_unprotected(name).await?;
-        // The name is deleted before the pin. If the pin were deleted first, the name would be free at once.
-        // Then another program could create a snapshot of this name, and this DELETE would take the name away
-        // from it.
-        self.bucket().delete(&SnapshotName::key(name)).await?;
-        // Rule PROTECT-1: another program has possibly protected the snapshot since the first check. Then the
-        // snapshot gets its name back.
-        if let Err(error) = self.check_unprotected(name).await {
-            self.name_pin(name, &found.pin).await?;
+        self.check_unprotected(name, &found.pin).await?;
+        self.unname(&found).await?;
+        // Rule PROTECT-1: another program may have protected the snapshot since the first check. Then the
+        // snapshot gets its name back, in the next generation (NAME-2).
+        if let Err(error) = self.check_unprotected(name, &found.pin).await {
+            if !self.name_pin(name, &found.pin).await? {
+                return Err(StoreError::Invalid(format!(
+                    "{error}. Meanwhile another snapshot has got its name, so it has none. Its pin {} is kept",
+                    found.pin
+                )));
+            }
             return Err(error);
         }
+        self.bucket().delete(&found.key).await?;
         self.bucket().delete(&found.pin).await?;
-        self.forget_protections(name).await
+        self.forget_protections(name, &found.pin).await
     }
 
     /// Drops the pin `key`, whatever it keeps, even if this version cannot decode it.
     ///
     /// Errors: `NotFound`; `Invalid` for a key that is not a pin's, and for the pin of a protected
-    /// snapshot. Requests: a HEAD, a GET, a LIST and a DELETE.
+    /// snapshot. Requests: a HEAD, GETs, LISTs and a DELETE; for the pin of a snapshot those of
+    /// [`Self::drop_snapshot`].
     pub async fn drop_pin(&self, key: &str) -> Result<()> {
         if !key.starts_with(names::PIN_DIR) {
-            return Err(StoreError::Invalid(format!("{key} is no pin: those begin with {}", names::PIN_DIR)));
+            return Err(StoreError::Invalid(format!(
+                "{key} is no pin: the keys of pins begin with {}",
+                names::PIN_DIR
+            )));
         }
         self.bucket().head(key).await?;
         self.check_pin_unprotected(key).await?;
-        self.bucket().delete(key).await
+        // Rule PROTECT-1: the pin of a snapshot goes together with the name, because a program that protects
+        // the snapshot looks for the name.
+        match self.snapshot_of(key).await? {
+            Some(name) => self.drop_snapshot(&name).await,
+            None => self.bucket().delete(key).await,
+        }
     }
 
-    /// Returns a row for each pin outside of the history, and one row for all pins of the history together.
-    /// The rows of the oldest roots come first.
-    ///
-    /// Requests: two LISTs, and those that read the newest root and that of each pin.
-    pub async fn snapshots(&self) -> Result<Vec<SnapshotStatus>> {
-        self.identity().await?;
-        let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
-        let mut shares = Shares::default();
-        let newest = self.newest_image().await?.map(|(image, _)| image);
-        if let Some(image) = &newest {
-            shares.add(image);
-        }
-        let history = self.history_status(&listed, newest.as_ref()).await?;
-        for key in history.iter().flat_map(|history| &history.files) {
-            shares.add_key(key);
-        }
-        let mut pinned = Vec::new();
-        for key in listed.pins.into_iter().filter(|key| pin::history_root_of(key).is_none()) {
-            match self.pinned(&key).await {
-                Ok((pin, image)) => {
-                    let is_named = pin.kind == PinKind::Clone || self.is_named(&key, &pin).await?;
-                    shares.add(&image);
-                    pinned.push((key, Ok((pin, image, is_named))));
-                }
-                Err(error @ (StoreError::Corruption(_) | StoreError::NotFound { .. })) => {
-                    pinned.push((key, Err(error)));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let status = |(key, found): (String, Result<(Pin, Image, bool)>)| match found {
-            Ok((pin, image, true)) => status_of(key, &pin, &image, &shares),
-            Ok((pin, image, false)) => {
-                SnapshotStatus { kind: "unfinished".to_owned(), ..status_of(key, &pin, &image, &shares) }
-            }
-            Err(error) => unknown(key, &error),
+    /// Returns the name of the snapshot whose pin is `key`. None: no snapshot has this pin.
+    pub(in crate::protocol) async fn snapshot_of(&self, key: &str) -> Result<Option<String>> {
+        let pin = match pin::read(self.bucket(), key).await {
+            Ok(pin) if pin.kind == PinKind::Snapshot => pin,
+            Ok(_) | Err(StoreError::Corruption(_)) => return Ok(None),
+            Err(error) => return Err(error),
         };
-        let mut statuses: Vec<SnapshotStatus> = pinned.into_iter().map(status).collect();
-        let protections = Protections::read(self.bucket()).await?;
-        for status in statuses.iter_mut().filter(|status| status.kind == SNAPSHOT) {
-            status.protected_until_s = protections.until_s(&status.name);
-        }
-        statuses.extend(history.map(|history| history.status));
-        statuses.sort_by_key(|status| (status.epoch, status.slot, status.created_ms));
-        Ok(statuses)
+        let named = SnapshotNames::list(self.bucket()).await?.find(self.bucket(), &pin.name).await?;
+        Ok(named.filter(|named| named.pin == key).map(|_| pin.name))
     }
 
     /// Verifies the root that the snapshot `name` keeps, as [`Inspector::verify`] verifies the newest root.
@@ -238,52 +216,10 @@ impl Inspector {
         Ok(images)
     }
 
-    /// Returns the key of the pin of the snapshot `name`, after a check that the pin exists. Errors:
-    /// `NotFound`.
-    pub(in crate::protocol) async fn snapshot_pin(&self, name: &str) -> Result<String> {
-        let pin = self.named(name, "protecting").await?.pin;
-        self.bucket().head(&pin).await.map(|_| pin)
-    }
-
-    async fn named(&self, name: &str, operation: &'static str) -> Result<SnapshotName> {
-        SnapshotName::read(self.bucket(), name).await.map_err(|error| match error {
-            error if error.is_not_found() => {
-                StoreError::NotFound { operation, object: format!("snapshot '{name}'") }
-            }
-            error => error,
-        })
-    }
-
-    /// Creates the record that gives the pin `pin` the name `name`. False: another snapshot has that name. A
-    /// record whose pin is gone does not count and is deleted: the request that created it came late, after
-    /// its program had given up.
-    async fn name_pin(&self, name: &str, pin: &str) -> Result<bool> {
-        let (key, record) =
-            (SnapshotName::key(name), SnapshotName { name: name.to_owned(), pin: pin.to_owned() });
-        for _ in 0..TRIES_MAX {
-            let nonce = random_nonce()?;
-            match self.bucket().create_slot(&key, record.encode(&nonce).into(), &nonce).await? {
-                SlotOutcome::Mine => return Ok(true),
-                SlotOutcome::Lost(_) => {}
-            }
-            let other = self.named(name, "reading").await?.pin;
-            match self.bucket().head(&other).await {
-                Ok(_) => return Ok(other == pin),
-                Err(error) if error.is_not_found() => self.bucket().delete(&key).await?,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether the record with the snapshot's name exists and names the pin `key`. False: the snapshot is not
-    /// finished, or another snapshot has its name.
-    async fn is_named(&self, key: &str, pin: &Pin) -> Result<bool> {
-        match SnapshotName::read(self.bucket(), &pin.name).await {
-            Ok(name) => Ok(name.pin == key),
-            Err(error) if error.is_not_found() => Ok(false),
-            Err(error) => Err(error),
-        }
+    /// Returns the snapshot `name`, after a check that its pin exists. Errors: `NotFound`.
+    pub(in crate::protocol) async fn snapshot_pin(&self, name: &str) -> Result<Named> {
+        let named = self.named(name, "protecting").await?;
+        self.bucket().head(&named.pin).await.map(|_| named)
     }
 
     /// Returns the keys of the objects that the snapshot `name` needs.
@@ -372,102 +308,8 @@ impl Moment {
             created_ms: wall_clock_ms(),
             creator: creator.to_owned(),
             position: self.position.clone(),
+            expires_s: None,
         }
-    }
-}
-
-/// Counts for each table file how many roots need it: the newest root, the roots of pins, and the history as
-/// one root.
-#[derive(Default)]
-struct Shares {
-    holders: HashMap<Arc<str>, u32>,
-}
-
-impl Shares {
-    /// Returns the counts for a snapshot that has just been made of the newest root: two roots need each
-    /// file.
-    fn with_newest(image: &Image) -> Self {
-        let mut shares = Self::default();
-        shares.add(image);
-        shares.add(image);
-        shares
-    }
-
-    /// Counts the table files of `image`. An object that two file numbers have counts once.
-    fn add(&mut self, image: &Image) {
-        let keys: HashSet<&Arc<str>> = image.files.values().map(|file| &file.key).collect();
-        keys.into_iter().for_each(|key| self.add_key(key));
-    }
-
-    fn add_key(&mut self, key: &Arc<str>) {
-        *self.holders.entry(Arc::clone(key)).or_default() += 1;
-    }
-
-    /// Returns the bytes of the table files of `image` that other roots need as well, and of those that only
-    /// `image` needs.
-    fn split(&self, image: &Image) -> (u64, u64) {
-        let is_shared = |key| self.holders.get(key).is_some_and(|holders| *holders > 1);
-        let objects: HashMap<&Arc<str>, &FileRecord> =
-            image.files.values().map(|file| (&file.key, file)).collect();
-        objects.into_values().fold((0, 0), |(shared, alone), file| match is_shared(&file.key) {
-            true => (shared + file.size, alone),
-            false => (shared, alone + file.size),
-        })
-    }
-}
-
-fn status_of(key: String, pin: &Pin, image: &Image, shares: &Shares) -> SnapshotStatus {
-    let (shared_bytes, alone_bytes) = shares.split(image);
-    SnapshotStatus { files: image.files.len() as u64, shared_bytes, alone_bytes, ..status_of_pin(key, pin) }
-}
-
-/// Makes the row of a pin, without the numbers about its files.
-pub(in crate::protocol) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStatus {
-    let kind = match pin.kind {
-        PinKind::Snapshot => SNAPSHOT,
-        PinKind::Clone if pin::is_copy_key(&key) => "copy",
-        PinKind::Clone if pin::mount_epoch_of(&key).is_some() => "mount",
-        PinKind::Clone => "clone",
-        PinKind::History => HISTORY,
-    };
-    let position = &pin.position;
-    SnapshotStatus {
-        name: pin.name.clone(),
-        kind: kind.to_owned(),
-        pin: key,
-        epoch: pin.root.epoch,
-        slot: pin.root.slot,
-        created_ms: pin.created_ms,
-        creator: pin.creator.clone(),
-        commit_us: (position.time_us != 0).then_some(position.time_us),
-        gtid_position: position.gtid_text(),
-        binlog: position.binlog,
-        files: 0,
-        shared_bytes: 0,
-        alone_bytes: 0,
-        protected_until_s: None,
-        problem: String::new(),
-    }
-}
-
-/// Makes the row of a pin that a newer version wrote, or whose root cannot be read.
-fn unknown(key: String, error: &StoreError) -> SnapshotStatus {
-    SnapshotStatus {
-        name: String::new(),
-        kind: "unknown".to_owned(),
-        pin: key,
-        epoch: 0,
-        slot: 0,
-        created_ms: 0,
-        creator: String::new(),
-        commit_us: None,
-        gtid_position: String::new(),
-        binlog: None,
-        files: 0,
-        shared_bytes: 0,
-        alone_bytes: 0,
-        protected_until_s: None,
-        problem: error.to_string(),
     }
 }
 

@@ -20,16 +20,17 @@ use std::collections::BTreeMap;
 
 /// The copy of the MANIFEST is cut into objects with at most this many bytes of it.
 const PIECE_BYTES: usize = 4 << 20;
-/// The slot of the root that `write` creates. Slot 0 holds the claim.
+/// The slot of the root that `publish` creates. Slot 0 holds the claim.
 pub(in crate::protocol) const SLOT: u64 = 1;
 
-/// Writes `moment` of the database in `from` as the first root of `epoch` in `to`. The caller has claimed
-/// `epoch` and published nothing in it. `files`: the table files of `moment`, with the keys that a reader of
-/// `to` needs. Returns how many bytes it copied.
-///
-/// Errors: `Invalid` when another program has claimed or published meanwhile. Requests: those that read the
-/// MANIFEST and the log, a PUT for each 4 MiB of them, for each part of the file map, for the root, and for
-/// the hint.
+/// A state that was copied, except for its root.
+pub(in crate::protocol) struct Copied {
+    root: Root,
+    bytes: u64,
+}
+
+/// Writes `moment` of the database in `from` as the first root of `epoch` in `to`: [`prepare`] and
+/// [`publish`]. Returns how many bytes it copied.
 pub(in crate::protocol) async fn write(
     from: &Bucket,
     to: &Bucket,
@@ -38,6 +39,21 @@ pub(in crate::protocol) async fn write(
     files: &BTreeMap<u64, FileRecord>,
     creator: &str,
 ) -> Result<u64> {
+    publish(to, prepare(from, to, epoch, moment, files).await?, creator).await
+}
+
+/// Copies `moment` of the database in `from` to `to`, except for the root. The caller has claimed `epoch` and
+/// published nothing in it. `files`: the table files of `moment`, with the keys that a reader of `to` needs.
+///
+/// Errors: `Invalid` when another program has claimed or published meanwhile. Requests: those that read the
+/// MANIFEST and the log, and a PUT for each 4 MiB of them and for each part of the file map.
+pub(in crate::protocol) async fn prepare(
+    from: &Bucket,
+    to: &Bucket,
+    epoch: u64,
+    moment: &Moment,
+    files: &BTreeMap<u64, FileRecord>,
+) -> Result<Copied> {
     let root = &moment.image.root;
     let manifest = image::read_manifest(from, root).await?;
     let manifest_copy = ManifestCopy { number: root.manifest.number, copy: 0 };
@@ -54,12 +70,21 @@ pub(in crate::protocol) async fn write(
         settle(to, &key, to.create_slot(&key, part.bytes.clone(), &part.nonce).await?)?;
     }
     let root = root_of(moment, epoch, manifest_copy, chunks, &map);
-    put(to, &names::root(epoch, root.id.slot), |nonce| root.encode(nonce)).await?;
+    Ok(Copied { root, bytes: manifest.len() as u64 + log_bytes })
+}
+
+/// Creates the root of a copied state as the first root of its epoch. Returns how many bytes were copied.
+///
+/// Errors: `Invalid` when another program has claimed or published meanwhile. Requests: a PUT for the root,
+/// and one for the hint.
+pub(in crate::protocol) async fn publish(to: &Bucket, copied: Copied, creator: &str) -> Result<u64> {
+    let Copied { root, bytes } = copied;
+    let RootId { epoch, slot } = root.id;
+    put(to, &names::root(epoch, slot), |nonce| root.encode(nonce)).await?;
     // This hint says that the epoch's owner has closed the database, so that the first server need not wait
     // for it.
-    let closed = Alive { epoch, server_id: creator.to_owned(), counter: 0, closed: true };
-    alive::show(to, &closed).await?;
-    Ok(manifest.len() as u64 + log_bytes)
+    alive::show(to, &Alive::gone(epoch, creator)).await?;
+    Ok(bytes)
 }
 
 /// Uploads the log of `moment` as the log of `epoch`. Returns how many chunks and how many bytes it has.
@@ -94,6 +119,7 @@ fn root_of(moment: &Moment, epoch: u64, manifest: ManifestCopy, chunks: u64, map
         removed: Vec::new(),
         wal_runs: Vec::new(),
         position: from.position.as_ref().map(|_| moment.position.clone()),
+        opened: None,
         ..from.clone()
     }
 }
@@ -110,7 +136,7 @@ fn settle(to: &Bucket, key: &str, outcome: SlotOutcome) -> Result<()> {
     match outcome {
         SlotOutcome::Mine => Ok(()),
         SlotOutcome::Lost(_) => Err(StoreError::Invalid(format!(
-            "somebody else writes a database in {}: {key} is theirs",
+            "another program is writing a database in {}: it has created {key}",
             to.place()
         ))),
     }

@@ -28,7 +28,7 @@ pub(crate) struct Families {
     pub(crate) files: HashMap<u64, FileOwner>,
     /// Families that were dropped. Their files can still exist for a while.
     pub(crate) dropped: HashSet<u32>,
-    /// False: an edit could not be decoded, or the end of the MANIFEST is damaged. Then `files` is possibly
+    /// False: an edit could not be decoded, or the end of the MANIFEST is damaged. Then `files` may be
     /// incomplete.
     pub(crate) is_whole: bool,
 }

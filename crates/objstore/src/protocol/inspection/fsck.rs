@@ -15,7 +15,8 @@ use crate::protocol::format::names;
 use crate::protocol::format::records::{RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
 use crate::protocol::gc::{Needs, Use, held_among, tombed_keys};
-use crate::protocol::inspection::inspect::{Inspector, VerifyReport};
+use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::verify::VerifyReport;
 use crate::requests::bucket::ObjectInfo;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub struct FsckOptions {
     /// True: reads every table file and compares its checksum. False: only checks that each file exists and
     /// has its size.
     pub deep: bool,
-    /// Objects younger than this are never called orphans, because the owner is possibly about to publish
+    /// Objects younger than this are never called orphans, because the owner may be about to publish
     /// them.
     pub grace: Duration,
     /// The time between the two listings of the bucket. Only tests shorten it.
@@ -79,9 +80,9 @@ pub struct Unneeded {
 impl Inspector {
     /// Searches the bucket for objects that nobody needs, and verifies the newest root.
     ///
-    /// Errors: those of the bucket. Damaged and missing data is no error; the report lists it. Requests:
+    /// Errors: the bucket's. Damaged and missing data is no error; the report lists it. Requests:
     /// those of [`verify`](Self::verify), and a LIST of everything. If the LIST shows an object that is
-    /// possibly an orphan: a second LIST, two LISTs of the tombs, and two GETs per tomb.
+    /// perhaps an orphan: a second LIST, two LISTs of the tombs, and two GETs per tomb.
     pub async fn fsck(&self, options: FsckOptions, progress: impl Fn(u64, u64)) -> Result<FsckReport> {
         let mut report = self.find_unneeded(options.grace).await?;
         if !report.orphaned.is_empty() {

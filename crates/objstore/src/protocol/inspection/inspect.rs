@@ -5,14 +5,13 @@
 //! moment later. Then the newest root is read again, and an object is reported as missing only if this root
 //! needs it.
 
-use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
 use crate::files::FileRecord;
 use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::{EpochClaim, RootId, RootSlot};
 use crate::protocol::format::slots::{read_record, read_root_slot};
-use crate::protocol::publish::map_record::{object_bytes, objects_of};
+use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::age::{self, NewestRecord};
 use crate::protocol::start::alive;
 use crate::protocol::start::claim;
@@ -25,11 +24,10 @@ use crate::stats::Stats;
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
-/// How many requests run at a time during a verification.
+/// How many roots are read at a time.
 const PARALLEL: usize = 16;
-/// A table file is read in ranges of this size.
-const RANGE_BYTES: u64 = 8 << 20;
 
 /// What the bucket says about the database in it; `atollctl status` shows this.
 #[derive(Debug, Clone, Serialize)]
@@ -42,6 +40,9 @@ pub struct DatabaseStatus {
     /// The database and root from which this database was cloned or copied. None: it is neither a clone nor a
     /// copy.
     pub parent: Option<Parent>,
+    /// Whether no server opens the tables before their rows are masked: here, or in the database from which
+    /// they were cloned.
+    pub must_be_masked: bool,
     pub newest_epoch: u64,
     /// The server that claimed the newest epoch, and when it did so, in milliseconds since 1970 by its clock.
     pub claimed_by: String,
@@ -53,7 +54,7 @@ pub struct DatabaseStatus {
     pub objects: BTreeMap<String, ObjectCount>,
 }
 
-/// The content of the hint that the owner writes while it lives. It is possibly old; no safety depends on it.
+/// The content of the hint that the owner writes while it lives. It may be old; no safety depends on it.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
 pub struct OwnerStatus {
@@ -61,6 +62,8 @@ pub struct OwnerStatus {
     pub server_id: String,
     pub counter: u64,
     pub closed: bool,
+    /// When the owner wrote the hint, by the bucket's clock, in milliseconds since 1970; 0: not known.
+    pub seen_ms: u64,
 }
 
 /// The record in one root slot: a root, a claim or a fence.
@@ -108,31 +111,30 @@ pub struct FileStatus {
     pub crc32c: u32,
 }
 
-/// What a verification has checked and found.
-#[derive(Debug, Clone, Default, Serialize)]
-#[allow(missing_docs)]
-pub struct VerifyReport {
-    pub root: Option<RootStatus>,
-    pub files_checked: u64,
-    pub bytes_read: u64,
-    pub manifest_bytes: u64,
-    pub wal_chunks: u64,
-    pub wal_bytes: u64,
-    /// What is wrong, in one sentence each; empty when all is well.
-    pub problems: Vec<String>,
-}
-
 /// Gives access to the database in a bucket without a running server. The functions in this file only read
 /// it; those in other files also make snapshots, clones and copies, for example.
 #[derive(Debug, Clone)]
 pub struct Inspector {
     bucket: Bucket,
+    /// Only in the process of the owner: the bucket has all commits that were acknowledged by this time, in
+    /// microseconds since 1970.
+    owner_us: Option<u64>,
 }
 
 impl Inspector {
     /// Gives access to the database in `bucket`. Sends no request.
     pub fn new(bucket: Bucket) -> Self {
-        Self { bucket }
+        Self { bucket, owner_us: None }
+    }
+
+    /// Gives the owner's own process access to its database. The bucket has all commits that the owner had
+    /// acknowledged by `covered_us`. None: the caller does not know it and asks for no moment.
+    pub(in crate::protocol) fn of_owner(bucket: Bucket, covered_us: Option<u64>) -> Self {
+        Self { bucket, owner_us: covered_us }
+    }
+
+    pub(in crate::protocol) fn owner_us(&self) -> Option<u64> {
+        self.owner_us
     }
 
     pub(in crate::protocol) fn bucket(&self) -> &Bucket {
@@ -150,11 +152,12 @@ impl Inspector {
     pub async fn status(&self) -> Result<DatabaseStatus> {
         let bucket = &self.bucket;
         let identity = self.identity().await?;
-        let owner = alive::read(bucket).await?.map(|hint| OwnerStatus {
+        let mut owner = alive::read(bucket).await?.map(|hint| OwnerStatus {
             epoch: hint.epoch,
             server_id: hint.server_id,
             counter: hint.counter,
             closed: hint.closed,
+            seen_ms: 0,
         });
         let root = self.newest_image().await?.map(|(image, _)| status_of_image(&image));
         let mut objects: BTreeMap<String, ObjectCount> = BTreeMap::new();
@@ -163,6 +166,10 @@ impl Inspector {
             let count = objects.entry(kind.to_owned()).or_default();
             count.objects += 1;
             count.bytes += object.size;
+            if let Some(owner) = owner.as_mut().filter(|_| object.key == names::ALIVE) {
+                let since = object.last_modified.duration_since(SystemTime::UNIX_EPOCH);
+                owner.seen_ms = since.map_or(0, |since| since.as_millis() as u64);
+            }
         }
         let newest_epoch = claim::newest_epoch(bucket).await?;
         let claim = self.claim_of(newest_epoch).await?;
@@ -172,6 +179,7 @@ impl Inspector {
             bucket_format: identity.format,
             created_ms: identity.created_ms,
             parent: identity.parent,
+            must_be_masked: !identity.masked_in.is_empty(),
             newest_epoch,
             claimed_by: claim.server_id,
             claimed_ms: claim.claimed_ms,
@@ -179,6 +187,11 @@ impl Inspector {
             root,
             objects,
         })
+    }
+
+    /// Checks that the prefix holds a database. Errors: `NotFound` when it does not. Requests: a GET.
+    pub async fn check_exists(&self) -> Result<()> {
+        self.identity().await.map(|_| ())
     }
 
     /// Returns the identity of the database. Errors: `NotFound` when there is none. Requests: a GET.
@@ -205,8 +218,9 @@ impl Inspector {
         self.bucket.list("", None).await
     }
 
-    /// Returns the table files of the newest root. Empty: there is no root.
+    /// Returns the table files of the newest root. Empty: there is no root. Errors: as [`identity`](Self::identity).
     pub async fn files(&self) -> Result<Vec<FileStatus>> {
+        self.identity().await?;
         let image = self.newest_image().await?;
         let files = image.map(|(image, _)| image.files).unwrap_or_default();
         let status = |(number, file): (u64, FileRecord)| FileStatus {
@@ -218,8 +232,9 @@ impl Inspector {
         Ok(files.into_iter().map(status).collect())
     }
 
-    /// Returns every record below `root/`, ordered by epoch and slot.
+    /// Returns every record below `root/`, ordered by epoch and slot. Errors: as [`identity`](Self::identity).
     pub async fn roots(&self) -> Result<Vec<RootStatus>> {
+        self.identity().await?;
         let objects = self.bucket.list(names::ROOT_DIR, None).await?;
         let ids: Vec<RootId> = objects
             .iter()
@@ -244,8 +259,9 @@ impl Inspector {
     /// Returns the commits that a restore of the newest root would replay from the log, in order. Older
     /// commits are in its table files.
     ///
-    /// Requests: those of a restore for the log.
+    /// Errors: as [`identity`](Self::identity). Requests: as a restore sends for the log.
     pub async fn commits(&self) -> Result<Vec<Commit>> {
+        self.identity().await?;
         let mut commits = Vec::new();
         let Some((image, wal_end)) = self.newest_image().await? else { return Ok(commits) };
         let mut reader = CommitReader::new();
@@ -257,99 +273,6 @@ impl Inspector {
         })
         .await?;
         Ok(commits)
-    }
-
-    /// Checks that every object that a restore of the newest root needs exists; `deep` also reads and checks
-    /// every table file. Calls `progress` with the bytes checked so far, and the bytes of all table files.
-    ///
-    /// Requests: a HEAD per file; `deep`: a GET per 8 MiB.
-    pub async fn verify(&self, deep: bool, progress: impl Fn(u64, u64)) -> Result<VerifyReport> {
-        let mut before = None;
-        loop {
-            let Some((image, wal_end)) = self.newest_image().await? else {
-                return Ok(VerifyReport::default());
-            };
-            let report = self.verify_image(&image, wal_end, deep, &progress).await?;
-            // A running owner has possibly published a newer root and deleted objects that only the verified
-            // root needs. Then the newer root is verified instead.
-            let has_moved = self.newest_id().await?.is_some_and(|(id, _)| id != image.root.id);
-            if report.problems.is_empty() || !has_moved || before == Some(image.root.id) {
-                return Ok(report);
-            }
-            before = Some(image.root.id);
-        }
-    }
-
-    pub(in crate::protocol) async fn verify_image(
-        &self,
-        image: &Image,
-        wal_end: Option<u64>,
-        deep: bool,
-        progress: &impl Fn(u64, u64),
-    ) -> Result<VerifyReport> {
-        let mut report = VerifyReport { root: Some(status_of_image(image)), ..VerifyReport::default() };
-        match image::read_manifest(&self.bucket, &image.root).await {
-            Ok(manifest) => report.manifest_bytes = manifest.len() as u64,
-            Err(error) => keep_problem(&mut report, error)?,
-        }
-        let (mut chunks, mut wal_bytes) = (0, 0);
-        let wal = image::read_wal(&self.bucket, &image.root, wal_end, |chunk| {
-            chunks += 1;
-            wal_bytes += chunk.bytes.len() as u64;
-            Ok(())
-        });
-        if let Err(error) = wal.await {
-            keep_problem(&mut report, error)?;
-        }
-        (report.wal_chunks, report.wal_bytes) = (chunks, wal_bytes);
-        let total = object_bytes(&image.files);
-        let mut checks = stream::iter(objects_of(&image.files))
-            .map(|object| self.check_file(object, deep))
-            .buffer_unordered(PARALLEL);
-        let mut done = 0;
-        while let Some((size, outcome)) = checks.next().await {
-            done += size;
-            progress(done, total);
-            report.files_checked += 1;
-            match outcome {
-                Ok(read) => report.bytes_read += read,
-                Err(error) => keep_problem(&mut report, error)?,
-            }
-        }
-        Ok(report)
-    }
-
-    /// Checks one table file. Returns its size, for the report of progress, and either the number of bytes
-    /// read or, as an error, what is wrong.
-    async fn check_file(&self, file: &FileRecord, deep: bool) -> (u64, Result<u64>) {
-        let outcome = async {
-            let found = self.bucket.head(&file.key).await?.size;
-            if found != file.size {
-                return Err(StoreError::Corruption(format!(
-                    "{} has {found} bytes, the newest root says {}",
-                    file.key, file.size
-                )));
-            }
-            if deep { self.read_file(file).await } else { Ok(0) }
-        };
-        (file.size, outcome.await)
-    }
-
-    async fn read_file(&self, file: &FileRecord) -> Result<u64> {
-        let (mut at, mut crc) = (0, 0);
-        while at < file.size {
-            let end = (at + RANGE_BYTES).min(file.size);
-            let bytes = self.bucket.get_range(&file.key, at..end).await?;
-            crc = crc32c_join(crc, crc32c(&bytes), end - at);
-            at = end;
-        }
-        if crc != file.crc32c {
-            return Err(StoreError::Corruption(format!(
-                "{} has checksum {crc:#010x}, the newest root says {:#010x}",
-                file.key, file.crc32c
-            )));
-        }
-        Ok(at)
     }
 
     pub(in crate::protocol) async fn newest_image(&self) -> Result<Option<(Image, Option<u64>)>> {
@@ -374,17 +297,6 @@ impl Inspector {
             Some(NewestRecord::Claim(claim)) => claim.base.map(|id| (id, Some(claim.wal_end))),
             None => None,
         })
-    }
-}
-
-/// Adds an error about the data to the report. Errors: all others, which end the verification.
-fn keep_problem(report: &mut VerifyReport, error: StoreError) -> Result<()> {
-    match error {
-        StoreError::Corruption(_) | StoreError::NotFound { .. } => {
-            report.problems.push(error.to_string());
-            Ok(())
-        }
-        other => Err(other),
     }
 }
 

@@ -85,7 +85,7 @@ pub struct Space {
 impl Inspector {
     /// Returns all objects in the bucket, who needs each of them, and which table it belongs to.
     ///
-    /// Errors: `NotFound` without a database; those of the bucket. A MANIFEST that cannot be read is reported
+    /// Errors: `NotFound` without a database; the bucket's. A MANIFEST that cannot be read is reported
     /// in [`Space::problem`]. Requests: a LIST of everything, those that read the newest root, its MANIFEST
     /// and the root of each pin; when only pins need a file, also those that read a MANIFEST which names it.
     pub async fn space(&self) -> Result<Space> {

@@ -3,7 +3,7 @@
 //!
 //! The catalog is in table files, which only RocksDB reads. So the owner writes the names into this hint as
 //! well, a few seconds after they have changed. The hint also has the names of tables that are gone, because
-//! snapshots and the history possibly still need their files. It is advice only: no decision depends on it.
+//! snapshots and the history may still need their files. It is advice only: no decision depends on it.
 //! It can be late, absent or damaged, and a server can start without it. It is JSON, so that other programs
 //! can read it, too (docs/internals/formats-bucket.md).
 
@@ -88,6 +88,14 @@ pub(crate) async fn write(bucket: &Bucket, json: &[u8]) -> Result<()> {
     bucket.put(names::TABLES, bytes.into()).await
 }
 
+/// Writes the hint of `parent` into `child`, which has the same tables, so that the names are known before a
+/// server of `child` has run. Failures are not reported: that server writes the hint, too. Requests: a GET, a PUT.
+pub(crate) async fn pass_on(parent: &Bucket, child: &Bucket) {
+    if let Ok(bytes) = parent.get(names::TABLES).await {
+        let _ = child.put(names::TABLES, bytes).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -113,6 +121,17 @@ mod tests {
         assert_eq!(names.gone, [named("renamed", 2), named("a", 1)]);
         assert!(block(write(&bucket, b"{")).is_err());
         assert_eq!(block(read(&bucket)).unwrap(), names, "the hint stays");
+    }
+
+    #[test]
+    fn a_clone_knows_the_names_of_its_parent_before_its_server_has_run() {
+        let parent = Bucket::in_memory();
+        let child = parent.sibling("child").unwrap();
+        block(pass_on(&parent, &child));
+        assert_eq!(block(read(&child)).unwrap(), TableNames::default(), "the parent has no hint");
+        let names = written(&parent, vec![named("a", 1)]);
+        block(pass_on(&parent, &child));
+        assert_eq!(block(read(&child)).unwrap(), names);
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Follower {
 
     /// Returns what is new since the last call, in order. The first call returns the newest root.
     ///
-    /// Errors: those of the bucket; the caller can call again. Requests: two LISTs, a GET per root, and those
+    /// Errors: the bucket's; the caller can call again. Requests: two LISTs, a GET per root, and those
     /// that read the parts of a file map when these have changed.
     pub async fn poll(&mut self) -> Result<Vec<TailEvent>> {
         let mut events = Vec::new();

@@ -13,7 +13,7 @@ use crate::requests::origin;
 /// file. FORM_STAGED: the name is `s` and a number, which follows. FORM_NAME: the name follows as a text.
 /// FORM_KEY: the whole key follows as a text. Each form but FORM_KEY may be combined with two flags.
 /// [`FORM_BLOB`]: the extension is `blob`, not `sst`. [`FORM_EPOCH`]: the epoch in the key follows the form,
-/// because it differs from that of the previous key.
+/// because it differs from the previous key's.
 const FORM_NUMBER: u8 = 0;
 const FORM_STAGED: u8 = 1;
 const FORM_NAME: u8 = 2;
@@ -54,7 +54,7 @@ pub(crate) fn write_entries_compactly(bytes: &mut Vec<u8>, entries: &[MapEntry],
     }
 }
 
-/// Writes the form and the key of `entry`. `epoch`: the epoch of the previous key, then that of this key.
+/// Writes the form and the key of `entry`. `epoch`: the epoch of the previous key, then of this key.
 fn write_key(bytes: &mut Vec<u8>, entry: &MapEntry, epoch: &mut u64) {
     let key = origin::split(&entry.key).1;
     let Some((owner, name, extension)) = parse_key(key) else {

@@ -36,7 +36,7 @@ pub(crate) fn object_bytes(files: &FileMap) -> u64 {
     objects_of(files).iter().map(|object| object.size).sum()
 }
 
-/// One table file: its number and the object that holds it; a key that starts with a slash is that of another
+/// One table file: its number and the object that holds it; a key that starts with a slash is of another
 /// database's object (origin.rs).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MapEntry {

@@ -165,6 +165,7 @@ pub(in crate::protocol) fn root(
         removed: removed.to_vec(),
         wal_runs: vec![],
         position: None,
+        opened: None,
     }
 }
 

@@ -255,6 +255,7 @@ fn root(ddl_seq: u64) -> Root {
         removed: vec![],
         wal_runs: vec![],
         position: None,
+        opened: None,
     }
 }
 

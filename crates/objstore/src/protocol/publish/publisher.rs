@@ -27,8 +27,9 @@
 //! Threads: one task per database; only it writes `Published`.
 
 mod map;
+mod step;
 
-use crate::config::Durability;
+use self::step::Step;
 use crate::crc::{crc32c, crc32c_join};
 use crate::error::{Result, StoreError};
 use crate::files::{FilesSnapshot, Uploaded as UploadedFiles};
@@ -57,6 +58,8 @@ const RETRY_DELAY_MIN: Duration = Duration::from_millis(200);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 /// How often the publisher looks for work when no event wakes it.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+/// What an error of a publish is reported as.
+const PUBLISHING: &str = "publishing to the bucket";
 
 /// The state of the database that one root will record.
 struct Snapshot {
@@ -81,19 +84,6 @@ struct Uploaded {
     bytes: u64,
     crc32c: u32,
     offsets: Vec<u64>,
-}
-
-/// How one attempt to publish, or one of its steps, ended.
-enum Step {
-    /// The newest root has everything that the snapshot has.
-    Published,
-    /// `put_manifest`: the MANIFEST is in the bucket. `publish`: this process is fenced and can publish no
-    /// more.
-    Done,
-    /// RocksDB has removed a file or a MANIFEST of the snapshot; take a new snapshot at once.
-    Again,
-    /// There is nothing to publish now, or it cannot be published yet.
-    Nothing,
 }
 
 /// The publisher's own state between roots.
@@ -134,12 +124,13 @@ impl Publisher {
                 match self.publish_once().await {
                     Ok(Step::Again) => {}
                     Ok(Step::Published | Step::Done | Step::Nothing) => {
+                        shared.bucket.stats().last_error.works(PUBLISHING);
                         delay = RETRY_DELAY_MIN;
                         break;
                     }
                     Err(StoreError::Fenced(_) | StoreError::Interrupted(_)) if shared.is_ending() => break,
                     Err(error) => {
-                        shared.report("publishing to the bucket", &error);
+                        shared.report(PUBLISHING, &error);
                         tokio::time::sleep(delay).await;
                         delay = (delay * 2).min(RETRY_DELAY_MAX);
                     }
@@ -221,12 +212,12 @@ impl Publisher {
         Some(snapshot)
     }
 
-    /// Whether a publish should wait for flushes that may make the log superfluous. With durability `local`
-    /// the log is shipped only when a root needs it. A root needs it while one column family is flushed and
+    /// Whether a publish should wait for flushes that may make the log superfluous: with durability `local`
+    /// and without a history, the log is shipped only when a root needs it. A root needs it while one column family is flushed and
     /// another one, with rows in the same log, is not.
     fn may_flushes_spare_the_log(&self, state: &State) -> bool {
         let Tuning { spared_log_bytes, flush_patience, .. } = self.shared.tuning;
-        self.shared.path.durability() == Durability::Local
+        !self.shared.ships_all()
             && state.wal.uncut_below_newest() > spared_log_bytes
             && state.dirty_since.is_some_and(|since| since.elapsed() < flush_patience)
     }
@@ -429,6 +420,7 @@ impl Publisher {
             removed: Vec::new(),
             wal_runs,
             position: Some(snapshot.position.clone()),
+            opened: Some(shared.commits.lock().opened()),
         };
         let nonce = random_nonce()?;
         let bytes = Bytes::from(root.encode(&nonce));
@@ -453,7 +445,7 @@ impl Publisher {
     /// Creates `key`; retries after an error until the outcome is known (PUB-2). If it returned the error,
     /// the next attempt could use other bytes for the same slot.
     async fn settle(&self, key: &str, bytes: &Bytes, nonce: &[u8; 16]) -> Result<SlotOutcome> {
-        let report = |error: &StoreError| self.shared.report("publishing to the bucket", error);
+        let report = |error: &StoreError| self.shared.report(PUBLISHING, error);
         loop {
             match settle(&self.shared.slots(), key, bytes, nonce, report).await {
                 Err(error) if !self.shared.is_ending() => report(&error),

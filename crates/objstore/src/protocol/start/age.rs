@@ -15,6 +15,7 @@ use crate::protocol::format::slots::{last_record, read_root_slot};
 use crate::protocol::publish::local_map;
 use crate::protocol::start::claim::{newest_epoch, unless_overtaken};
 use crate::requests::bucket::Bucket;
+use crate::requests::listing::Page;
 use crate::requests::origin;
 use std::collections::HashSet;
 use std::path::Path;
@@ -58,7 +59,8 @@ pub(crate) async fn newest_record(bucket: &Bucket, epoch: u64) -> Result<Option<
 /// The check takes several requests. It can happen that another server takes the database over meanwhile and
 /// deletes old records. A slow check can then miss the new records and find the old ones deleted. In that
 /// case the new records are in the bucket, so a second check finds them.
-/// Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
+///
+/// Returns the newest root. Errors: `Invalid` with both states and the two ways out; the caller changes nothing and tells the user.
 /// `NotFound` names a record that is missing.
 /// Requests: LIST epoch/ and those of [`newest_record`]; a GET and LIST sst/ when a crash may have lost the
 /// last root. Twice that before an error.
@@ -66,7 +68,7 @@ pub(crate) async fn refuse_older_bucket(
     bucket: &Bucket,
     config: &StoreConfig,
     marker: &Marker,
-) -> Result<()> {
+) -> Result<Option<RootId>> {
     match compare_ages(bucket, config, marker).await {
         Err(StoreError::Invalid(_) | StoreError::NotFound { .. }) => {
             compare_ages(bucket, config, marker).await
@@ -75,7 +77,7 @@ pub(crate) async fn refuse_older_bucket(
     }
 }
 
-async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) -> Result<()> {
+async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) -> Result<Option<RootId>> {
     let epoch = newest_epoch(bucket).await?;
     let root = match newest_record(bucket, epoch).await {
         Ok(record) => record.and_then(|record| record.root()),
@@ -86,7 +88,7 @@ async fn compare_ages(bucket: &Bucket, config: &StoreConfig, marker: &Marker) ->
         || (may_have_lost(root, marker.root)
             && !is_fenced(bucket, marker.root).await?
             && lacks_files(bucket, &config.local_dir, marker).await?);
-    if is_older { Err(older_bucket(bucket, config, marker, epoch, root)) } else { Ok(()) }
+    if is_older { Err(older_bucket(bucket, config, marker, epoch, root)) } else { Ok(root) }
 }
 
 /// Returns true when the bucket lacks more roots than the one that the directory's process was about to
@@ -118,10 +120,17 @@ async fn is_fenced(bucket: &Bucket, marked: RootId) -> Result<bool> {
 /// marked root was in the bucket once.
 async fn lacks_files(bucket: &Bucket, dir: &Path, marker: &Marker) -> Result<bool> {
     let Some(files) = local_map::read_files(dir, &marker.db_uuid)? else { return Ok(false) };
-    let objects = bucket.list(names::FILE_DIR, None).await?;
-    let keys: HashSet<&str> = objects.iter().map(|object| object.key.as_str()).collect();
-    let mut own = files.values().map(|file| file.key.as_ref()).filter(|key| !origin::is_foreign(key));
-    Ok(own.any(|key| !keys.contains(key)))
+    let own = files.values().map(|file| file.key.as_ref()).filter(|key| !origin::is_foreign(key));
+    let mut lacking: HashSet<&str> = own.collect();
+    let found = |page| {
+        if let Page::Objects(objects) = page {
+            for object in objects {
+                lacking.remove(object.key.as_str());
+            }
+        }
+    };
+    bucket.list_each(names::FILE_DIR, None, found).await?;
+    Ok(!lacking.is_empty())
 }
 
 fn older_bucket(

@@ -4,6 +4,7 @@
 //!         the copy.
 
 use crate::config::Durability;
+use crate::error::StoreError;
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
 use crate::protocol::format::slots::list_root_slots;
@@ -16,6 +17,7 @@ use crate::protocol::testing::test_copies::*;
 use crate::protocol::testing::test_db::*;
 use crate::requests::bucket::Bucket;
 use crate::requests::stuck::{Hurt, Verb, stuck_bucket};
+use object_store::PutOptions;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -145,4 +147,57 @@ fn a_bucket_counts_as_older_only_when_a_second_look_says_so() {
         block(bucket.delete(&names::root(1, slot))).unwrap();
     }
     looking.join().unwrap().unwrap();
+}
+
+/// OPEN-5. Somebody deletes the newest root, and the local directory is lost. The start is refused, and with
+/// the root back under its name the database is whole again.
+#[test]
+fn a_start_that_cannot_restore_changes_nothing_in_the_bucket() {
+    for flushes_all in [false, true] {
+        let (bucket, dir, mut model) = (Bucket::in_memory(), scratch(), Model::default());
+        let mut db = open_db(&bucket, dir.path());
+        let publish = |db: &mut Db, model: &mut Model, families: u64| {
+            db.commit(model, 0b11, 1, db.last_seq);
+            (0..families).for_each(|family| assert!(db.flush(family, true)));
+            db.delete_obsolete_wals();
+            db.store.publish(WAIT).unwrap();
+        };
+        // Without a flush of the second family, the older root needs log that the newest one does not need.
+        publish(&mut db, &mut model, if flushes_all { 2 } else { 1 });
+        let older = marker_of(dir.path()).root;
+        let of_older = [keys(&bucket, names::WAL_DIR), keys(&bucket, names::FILE_DIR)].concat();
+        publish(&mut db, &mut model, 2);
+        publish(&mut db, &mut model, 2);
+        let start = Instant::now();
+        while of_older.iter().any(|key| keys(&bucket, "").contains(key)) {
+            assert!(start.elapsed() < WAIT, "what only the older root needs stays");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        lose(db, dir.path());
+        let newer: Vec<String> = keys(&bucket, names::ROOT_DIR)
+            .into_iter()
+            .filter(|key| names::parse_slot(names::ROOT_DIR, key).is_some_and(|(_, slot)| slot > older.slot))
+            .collect();
+        let bytes: Vec<_> = newer.iter().map(|key| block(bucket.get(key)).unwrap()).collect();
+        newer.iter().for_each(|key| block(bucket.delete(key)).unwrap());
+        let before = keys(&bucket, "");
+        let error =
+            open_store(&config(dir.path(), "owner:2", Durability::Sync), &bucket, quick()).err().unwrap();
+        assert!(
+            matches!(&error, StoreError::Corruption(text) if text.contains("Nothing was changed")),
+            "{error}"
+        );
+        assert_eq!(keys(&bucket, ""), before);
+        for (key, bytes) in newer.iter().zip(bytes) {
+            block(bucket.put_unconditional(key, bytes, PutOptions::default())).unwrap();
+        }
+        let db = open_db(&bucket, dir.path());
+        db.check(&model, "with the root back");
+        assert_eq!(db.last_seq, model.commits.len() as u64);
+        crash(db);
+    }
+}
+
+fn keys(bucket: &Bucket, dir: &str) -> Vec<String> {
+    block(bucket.list(dir, None)).unwrap().into_iter().map(|object| object.key).collect()
 }

@@ -25,14 +25,14 @@ use std::path::Path;
 /// Linux: a random id of the running kernel, one for all containers of a machine, another after each boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What a starting server sees in the bucket, at one moment, of an owner that possibly lives. If it changes,
+/// What a starting server sees in the bucket, at one moment, of an owner that may live. If it changes,
 /// the owner lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sight {
     /// The newest epoch that anybody has claimed, and the server that claimed it.
     pub(crate) newest_epoch: u64,
     pub(crate) server_id: String,
-    /// The content of the hint; None when it is absent or damaged. It is possibly that of a former owner.
+    /// The content of the hint; None when it is absent or damaged. A former owner may have written it.
     pub(crate) hint: Option<Alive>,
 }
 
@@ -46,7 +46,7 @@ impl Sight {
 /// Returns the home (see the head of this file) of the process that holds `lock`, the lock file of its
 /// directory.
 ///
-/// Errors: those of the local disk. Without a boot id of the machine, the home counts as different from any
+/// Errors: the local disk's. Without a boot id of the machine, the home counts as different from any
 /// other.
 pub(crate) fn home_of(lock: &File, dir: &Path) -> Result<Home> {
     let meta = lock.metadata().map_err(|e| StoreError::from_io("reading the lock of", dir, &e))?;
@@ -72,12 +72,12 @@ pub(crate) async fn read(bucket: &Bucket) -> Result<Option<Alive>> {
     }
 }
 
-/// Looks for an owner that possibly lives. `home`: that of this process, which holds the lock of its
+/// Looks for an owner that may live. `home`: the home of this process, which holds the lock of its
 /// directory.
 ///
 /// Returns None when it is certain that no owner lives: the database has had no owner, the last owner's hint
 /// says that it shut down (a good-bye), or the last owner ran in `home`. A good-bye counts only when it is of
-/// the newest epoch, because a former owner that has not noticed its successor possibly writes the hint, too.
+/// the newest epoch, because a former owner that has not noticed its successor may write the hint, too.
 /// Requests: one LIST of the claims (a page per 1,000), at most two GETs.
 pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> {
     let newest_epoch = newest_epoch(bucket).await?;
@@ -94,7 +94,7 @@ pub(crate) async fn look(bucket: &Bucket, home: &Home) -> Result<Option<Sight>> 
 
 /// Returns the server that claimed `epoch`, and its home. When the claim cannot be read, both are unknown, so
 /// that the owner counts as one that may live.
-async fn claimer(bucket: &Bucket, epoch: u64) -> Result<(String, Home)> {
+pub(crate) async fn claimer(bucket: &Bucket, epoch: u64) -> Result<(String, Home)> {
     let unknown = || ("unknown".to_owned(), Home::default());
     match bucket.get(&names::epoch(epoch)).await {
         Ok(bytes) => {
@@ -109,6 +109,8 @@ async fn claimer(bucket: &Bucket, epoch: u64) -> Result<(String, Home)> {
 mod tests {
     use super::*;
     use crate::protocol::start::claim::take_epoch;
+    use crate::requests::stuck::{Hurt, Verb, stuck_bucket};
+    use std::time::Duration;
 
     fn home(boot: &str, device: u64, inode: u64) -> Home {
         Home { boot: boot.to_owned(), device, inode }
@@ -124,7 +126,9 @@ mod tests {
     }
 
     async fn show_hint(bucket: &Bucket, epoch: u64, closed: bool) {
-        show(bucket, &Alive { epoch, server_id: "s:1".to_owned(), counter: 0, closed }).await.unwrap();
+        show(bucket, &Alive { epoch, server_id: "s:1".to_owned(), counter: 0, closed, covered_us: None })
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
@@ -167,6 +171,21 @@ mod tests {
         assert!(look(&bucket, &home).await.unwrap().is_some());
         bucket.delete(names::ALIVE).await.unwrap();
         assert!(look(&bucket, &home).await.unwrap().is_some());
+    }
+
+    /// Rule LIST-1.
+    #[tokio::test]
+    async fn a_listing_that_shows_no_claim_is_not_believed() {
+        let (bucket, store) = stuck_bucket(1000, Duration::from_secs(2));
+        for _ in 0..3 {
+            take_epoch(&bucket, "s:1", &home("boot", 1, 2)).await.unwrap();
+        }
+        store.hurt(Verb::List, "epoch", 0, 2, Hurt::Lies);
+        let sight = look(&bucket, &home("boot", 1, 3)).await.unwrap();
+        assert_eq!(sight.map(|sight| sight.newest_epoch), Some(3));
+        store.hurt(Verb::List, "epoch", 0, 100, Hurt::Lies);
+        let refused = look(&bucket, &home("boot", 1, 3)).await;
+        assert!(matches!(&refused, Err(StoreError::ReadOnly(why)) if why.contains("epoch/")), "{refused:?}");
     }
 
     #[test]

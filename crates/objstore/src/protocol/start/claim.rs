@@ -17,7 +17,8 @@
 //! CLAIM-4: a living owner deletes its old roots. A fence that is created late may land in the slot of a
 //!          deleted root, before the newest root, where it closes nothing. So the claimer lists the slots
 //!          again after it has put its fence, and when there is a newer root, it puts another fence behind
-//!          that root.
+//!          that root. A listing that does not show that fence, or that shows no slots of an epoch which
+//!          has some, is not believed (LIST-1).
 //! No step looks at a clock. If a claimer dies after any step, the next claimer can go on from what it left.
 
 use crate::error::{Result, StoreError};
@@ -28,14 +29,13 @@ use crate::protocol::format::records::{
     ClaimRoot, EpochClaim, FENCE_BYTES, Fence, Root, RootId, RootSlot, WalSlot,
 };
 use crate::protocol::format::slots::{
-    decode_root_slot, decode_wal_slot, fenced_error, last_record, list_root_slots, read_last_slot,
-    read_record,
+    LISTINGS_MAX, decode_root_slot, decode_wal_slot, exists, fenced_error, is_believed_at_once,
+    list_root_slots, list_slots_to, lying, read_last_slot, read_record, record_below,
 };
 use crate::protocol::start::home::Home;
 use crate::protocol::start::local::random_nonce;
 use crate::requests::bucket::{Bucket, SlotOutcome};
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 /// How many rounds of the race for the next epoch a claimer loses before it gives up.
 const ROUNDS_MAX: u32 = 64;
@@ -71,8 +71,8 @@ pub(crate) async fn claim(bucket: &Bucket, server: &str, stop: StopAfter) -> Res
 /// Does steps 2 to 5 for `server`, which took `epoch`. After an error, that process can repeat them.
 ///
 /// Errors: `Fenced` when a newer claimer won meanwhile; `Corruption` names the object.
-/// Requests: one PUT for the claim. For each former epoch, down to that of the base: two LISTs, a GET and a
-/// PUT in root/. For the base: a LIST and a PUT in wal/.
+/// Requests: one PUT for the claim. For each former epoch, down to the epoch of the base: two LISTs, a GET
+/// and a PUT in root/. For the base: a LIST and a PUT in wal/.
 pub(crate) async fn close_and_claim(
     bucket: &Bucket,
     epoch: u64,
@@ -88,15 +88,31 @@ pub(crate) async fn close_and_claim(
         SlotOutcome::Mine => Ok(claim),
         SlotOutcome::Lost(bytes) => match decode_root_slot(&key, &bytes, RootId { epoch, slot: 0 })? {
             RootSlot::Fence(fence) => Err(fenced_error(epoch, &fence)),
-            // A former try of this process has created the slot, but the answer was lost.
+            // A former attempt of this process has created the slot, but the answer was lost.
             RootSlot::Claim(found) if found == claim => Ok(claim),
             _ => Err(StoreError::Bug(format!("{key} was written by somebody else in our own epoch"))),
         },
     }
 }
 
-/// The newest claimed epoch; 0 when there is none.
+/// The newest claimed epoch; 0 when there is none. Claims have consecutive numbers and are never deleted, so a
+/// listing is believed only if the next claim is absent (rule LIST-1 of slots.rs).
+///
+/// Errors: `ReadOnly` when listings lack the next claim although it is there. Requests: a LIST and a HEAD.
 pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
+    let mut newest = 0;
+    for attempt in 1..=LISTINGS_MAX {
+        newest = listed_epoch(bucket).await?.max(newest);
+        if is_believed_at_once() || !exists(bucket, &names::epoch(newest + 1)).await? {
+            return Ok(newest);
+        }
+        bucket.pause(attempt).await;
+    }
+    Err(lying(bucket, names::EPOCH_DIR, &names::epoch(newest + 1)))
+}
+
+/// The newest claimed epoch of one listing, which may be out of date.
+async fn listed_epoch(bucket: &Bucket) -> Result<u64> {
     let objects = bucket.list(names::EPOCH_DIR, None).await?;
     Ok(objects.iter().filter_map(|o| names::parse_epoch(&o.key)).max().unwrap_or(0))
 }
@@ -104,7 +120,7 @@ pub(crate) async fn newest_epoch(bucket: &Bucket) -> Result<u64> {
 /// The error to return for `error`, which an open has met after it had listed the claims up to `epoch`. When
 /// an object is absent and a newer epoch has been claimed, the newer owner may have deleted the object. Then
 /// this returns `Unavailable`, and the caller opens again: it lists the claims anew and waits for that owner
-/// as the first try did. Every other error is returned unchanged.
+/// as the first attempt did. Every other error is returned unchanged.
 ///
 /// Requests: one LIST of the claims when an object is absent.
 pub(crate) async fn unless_overtaken(bucket: &Bucket, epoch: u64, error: StoreError) -> StoreError {
@@ -126,18 +142,29 @@ pub(crate) async fn unless_overtaken(bucket: &Bucket, epoch: u64, error: StoreEr
 /// Requests: LIST epoch/ and one PUT, per round of the race.
 pub(crate) async fn take_epoch(bucket: &Bucket, server: &str, home: &Home) -> Result<OwnEpoch> {
     for _ in 0..ROUNDS_MAX {
-        let epoch = newest_epoch(bucket).await? + 1;
-        let claimed_ms = wall_clock_ms();
-        let claim = EpochClaim { epoch, server_id: server.to_owned(), claimed_ms, home: home.clone() };
-        let nonce = random_nonce()?;
-        let outcome = bucket.create_slot(&names::epoch(epoch), claim.encode(&nonce).into(), &nonce).await?;
-        if outcome == SlotOutcome::Mine {
-            return Ok(OwnEpoch { number: epoch, nonce });
+        // If the listing lacks the newest claim, the PUT fails, and this server looks again.
+        let epoch = listed_epoch(bucket).await? + 1;
+        if let Some(taken) = claim_epoch(bucket, epoch, server, home).await? {
+            return Ok(taken);
         }
     }
     Err(StoreError::Unavailable(format!(
         "{ROUNDS_MAX} other servers claimed the database while this one tried to: stop them, then start again"
     )))
+}
+
+/// Creates `epoch/<epoch>` for `server` at `home`. None: another program has claimed it.
+pub(crate) async fn claim_epoch(
+    bucket: &Bucket,
+    epoch: u64,
+    server: &str,
+    home: &Home,
+) -> Result<Option<OwnEpoch>> {
+    let claimed_ms = wall_clock_ms();
+    let claim = EpochClaim { epoch, server_id: server.to_owned(), claimed_ms, home: home.clone() };
+    let nonce = random_nonce()?;
+    let outcome = bucket.create_slot(&names::epoch(epoch), claim.encode(&nonce).into(), &nonce).await?;
+    Ok((outcome == SlotOutcome::Mine).then_some(OwnEpoch { number: epoch, nonce }))
 }
 
 /// Does steps 2 to 4. Returns the base and the end of its WAL.
@@ -170,7 +197,9 @@ async fn close_former(
 
 /// Closes `root/<epoch>/` and returns its last record, if it has one.
 ///
-/// `listed`: the last slot of a listing. The owner may have published since, and deleted old roots (CLAIM-4).
+/// `listed`: the last slot of a listing. The owner may have published since, and deleted old roots (CLAIM-4). A
+/// fence that another claimer has put counts as one of this claimer: only a later listing says that nothing is above
+/// it.
 async fn fence_roots(
     bucket: &Bucket,
     epoch: u64,
@@ -178,15 +207,21 @@ async fn fence_roots(
     fence: &Fence,
 ) -> Result<Option<RootSlot>> {
     loop {
-        let (next, last) = match read_last_slot(bucket, epoch, listed).await? {
-            None => (0, None),
-            Some((_, RootSlot::Fence(_))) => return last_record(bucket, epoch).await,
-            Some((slot, record)) => (slot + 1, Some(record)),
+        let found = read_last_slot(bucket, epoch, listed).await?;
+        let (is_fenced, next, last) = match found {
+            None => (false, 0, None),
+            Some((slot, RootSlot::Fence(_))) => (true, slot, None),
+            Some((slot, record)) => (false, slot + 1, Some(record)),
         };
-        let (fenced, last) = put_root_fence(bucket, epoch, next, last, fence).await?;
-        listed = list_root_slots(bucket, epoch).await?.last().copied();
+        let (fenced, last) = match is_fenced {
+            true => (next, None),
+            false => put_root_fence(bucket, epoch, next, last, fence).await?,
+        };
+        // The listing shows the fence (LIST-1), so there is no newer root, or it shows that one, too.
+        let slots = list_slots_to(bucket, epoch, fenced).await?;
+        listed = slots.last().copied();
         if listed <= Some(fenced) {
-            return Ok(last);
+            return if is_fenced { record_below(bucket, epoch, &slots, fenced).await } else { Ok(last) };
         }
     }
 }
@@ -227,7 +262,7 @@ async fn fence_wal(bucket: &Bucket, root: &Root, fence: &Fence) -> Result<u64> {
     let sizes: BTreeMap<u64, u64> =
         objects.iter().filter_map(|o| Some((names::parse_slot(names::WAL_DIR, &o.key)?.1, o.size))).collect();
     let mut next = first;
-    // A chunk that is exactly as large as a fence is possibly a fence: only reading it tells.
+    // A chunk that is exactly as large as a fence may be a fence: only reading it tells.
     while let Some(size) = sizes.get(&next) {
         if *size == FENCE_BYTES && is_wal_fence(bucket, epoch, next).await? {
             return Ok(next);
@@ -256,8 +291,7 @@ async fn is_wal_fence(bucket: &Bucket, epoch: u64, chunk: u64) -> Result<bool> {
 
 /// The time in milliseconds since 1970, for records. No safety argument uses it.
 pub(crate) fn wall_clock_ms() -> u64 {
-    let age = machine::time_of_day().duration_since(SystemTime::UNIX_EPOCH);
-    age.map_or(0, |age| age.as_millis() as u64)
+    machine::time_of_day_ms()
 }
 
 #[cfg(not(test))]

@@ -43,6 +43,10 @@ pub(crate) struct Identity {
     /// Where the clone began; None when the database is no clone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<Parent>,
+    /// The uuids of the databases in one of which the rows must have been masked before any server shows them
+    /// (rule MASK-3): of this clone, and of those from which it was cloned. Empty: nothing must be masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) masked_in: Vec<String>,
     /// CRC-32C of the other fields, see [`Identity::sum`], so that a damaged uuid does not look like another
     /// database.
     pub(crate) crc32c: String,
@@ -55,7 +59,17 @@ impl Identity {
             text += &format!(" {db_uuid} {epoch} {slot}");
             origins.iter().for_each(|origin| text += &format!(" '{origin}'"));
         }
+        self.masked_in.iter().for_each(|uuid| text += &format!(" masked in {uuid}"));
         format!("{:08x}", crc32c(text.as_bytes()))
+    }
+
+    /// Returns [`Identity::masked_in`] for `child`, a clone of this database. `must_mask`: the rows must be
+    /// masked in the clone itself. Otherwise the clone has the duty of this database, which the rows meet that
+    /// were masked here before they were cloned.
+    pub(crate) fn masked_in_of_clone(&self, child: &str, must_mask: bool) -> Vec<String> {
+        let inherited: &[String] = if must_mask { &[] } else { &self.masked_in };
+        let has_duty = must_mask || !inherited.is_empty();
+        inherited.iter().cloned().chain(has_duty.then(|| child.to_owned())).collect()
     }
 }
 
@@ -96,18 +110,23 @@ pub(crate) async fn read_or_create(bucket: &Bucket) -> Result<Identity> {
             ))
         });
     }
-    let (bytes, identity, nonce) = made(new_uuid()?, None)?;
+    let (bytes, identity, nonce) = made(new_uuid()?, None, Vec::new())?;
     match bucket.create_slot(names::DB, bytes.into(), &nonce).await? {
         SlotOutcome::Mine => Ok(identity),
         SlotOutcome::Lost(bytes) => parse(&bytes, bucket.place()),
     }
 }
 
-/// Creates the identity of the database `db_uuid`.
+/// Creates the identity of the database `db_uuid`. `masked_in`: see [`Identity::masked_in`].
 ///
 /// Errors: `Invalid` when the prefix holds another database; `Unavailable` when the outcome is not known.
-pub(crate) async fn create(bucket: &Bucket, db_uuid: String, parent: Option<Parent>) -> Result<()> {
-    let (bytes, _, nonce) = made(db_uuid, parent)?;
+pub(crate) async fn create(
+    bucket: &Bucket,
+    db_uuid: String,
+    parent: Option<Parent>,
+    masked_in: Vec<String>,
+) -> Result<()> {
+    let (bytes, _, nonce) = made(db_uuid, parent, masked_in)?;
     match bucket.create_slot(names::DB, bytes.into(), &nonce).await? {
         SlotOutcome::Mine => Ok(()),
         SlotOutcome::Lost(_) => {
@@ -117,15 +136,26 @@ pub(crate) async fn create(bucket: &Bucket, db_uuid: String, parent: Option<Pare
 }
 
 /// A new identity, its bytes, and the nonce in them.
-fn made(db_uuid: String, parent: Option<Parent>) -> Result<(Vec<u8>, Identity, [u8; 16])> {
+fn made(
+    db_uuid: String,
+    parent: Option<Parent>,
+    masked_in: Vec<String>,
+) -> Result<(Vec<u8>, Identity, [u8; 16])> {
     let mut random = [0; 8];
     fill_random(&mut random)?;
     let nonce = hex(&random);
     let mut slot_nonce = [0; 16];
     slot_nonce.copy_from_slice(nonce.as_bytes());
     let created_ms = wall_clock_ms();
-    let mut identity =
-        Identity { format: BUCKET_FORMAT, db_uuid, created_ms, nonce, parent, crc32c: String::new() };
+    let mut identity = Identity {
+        format: BUCKET_FORMAT,
+        db_uuid,
+        created_ms,
+        nonce,
+        parent,
+        masked_in,
+        crc32c: String::new(),
+    };
     identity.crc32c = identity.sum();
     let mut text = serde_json::to_string_pretty(&identity).map_err(|e| StoreError::Bug(e.to_string()))?;
     text.push('\n');
@@ -234,7 +264,7 @@ mod tests {
         }
     }
 
-    /// The identity that a server of the first versions wrote, and that of a clone.
+    /// The identity that a server of the first versions wrote, and a clone's.
     #[test]
     fn identities_with_and_without_a_parent_are_read() {
         let first = parse(include_bytes!("../format/fixtures/db.json"), "b").unwrap();
@@ -244,6 +274,26 @@ mod tests {
         assert_eq!(clone.parent, Some(parent));
         let orphan = include_str!("../format/fixtures/db-clone.json").replace("\"slot\": 9", "\"slot\": 8");
         assert!(matches!(parse(orphan.as_bytes(), "b"), Err(StoreError::Corruption(_))));
+    }
+
+    /// A release that does not know the duty to mask computes another checksum, so it refuses the clone.
+    #[test]
+    fn the_duty_to_mask_is_part_of_the_checksum_and_is_inherited() {
+        let must_mask = |masked_in: Vec<String>| {
+            let (bytes, identity, _) = made("child".to_owned(), None, masked_in).unwrap();
+            assert_eq!(parse(&bytes, "b").unwrap(), identity);
+            (String::from_utf8(bytes).unwrap(), identity)
+        };
+        let (text, identity) = must_mask(vec!["child".to_owned()]);
+        let mut forgotten: serde_json::Value = serde_json::from_str(&text).unwrap();
+        forgotten.as_object_mut().unwrap().remove("masked_in").unwrap();
+        let forgotten = forgotten.to_string();
+        assert!(matches!(parse(forgotten.as_bytes(), "b"), Err(StoreError::Corruption(_))), "{forgotten}");
+        assert_eq!(identity.masked_in_of_clone("next", false), ["child", "next"]);
+        assert_eq!(identity.masked_in_of_clone("next", true), ["next"]);
+        let (_, free) = must_mask(vec![]);
+        assert!(free.masked_in_of_clone("next", false).is_empty());
+        assert_eq!(free.masked_in_of_clone("next", true), ["next"]);
     }
 
     #[test]

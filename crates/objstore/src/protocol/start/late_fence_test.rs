@@ -38,6 +38,47 @@ fn a_fence_that_lands_where_a_root_was_deleted_does_not_count() {
     assert!(is_fenced(&db.store.publish(WAIT)), "the owner goes on");
 }
 
+/// Makes a database of epoch 1 that was closed and has deleted its first root, so the first free slot is not the
+/// one behind the newest root.
+fn closed_database(bucket: &Bucket) -> Model {
+    let (dir, mut model) = (scratch(), Model::default());
+    let tuning = Tuning { roots_kept: 2, ..quick() };
+    let opened = open_store(&config(dir.path(), "a:1", Durability::Sync), bucket, tuning).unwrap();
+    let mut db = Db::open(opened, dir.path(), true);
+    let began = Instant::now();
+    while block(list_root_slots(bucket, 1)).unwrap().contains(&1) || db.last_seq < 5 {
+        assert!(began.elapsed() < WAIT, "root 1 is not deleted");
+        db.commit(&mut model, 0b11, 1, db.last_seq);
+        db.flush(0, true);
+        db.store.publish(WAIT).unwrap();
+    }
+    db.store.close(WAIT).unwrap();
+    model
+}
+
+/// Rule LIST-1: before the rule, a start that twice got an empty listing of the roots began an empty database,
+/// and its collector then deleted the files of the real one.
+#[test]
+fn a_start_believes_no_listing_that_hides_the_roots() {
+    for (skip, count) in [(0, 1), (1, 1), (0, 2), (1, 2), (2, 5), (0, 100), (1, 100)] {
+        let (bucket, store) = stuck_bucket(1000, Duration::from_secs(2));
+        let (model, dir) = (closed_database(&bucket), scratch());
+        let config = config(dir.path(), "b:1", Durability::Sync);
+        store.hurt(Verb::List, "root/", skip, count, Hurt::Lies);
+        let opened = open_store(&config, &bucket, quick());
+        store.heal();
+        let opened = match opened {
+            Err(StoreError::ReadOnly(why)) if count == 100 && why.contains("root/") => {
+                open_store(&config, &bucket, quick()).unwrap()
+            }
+            outcome => outcome.unwrap_or_else(|error| panic!("{count} wrong listings from {skip}: {error}")),
+        };
+        let db = Db::open(opened, dir.path(), true);
+        db.check(&model, "after wrong listings");
+        assert_eq!(db.last_seq, model.commits.len() as u64, "{count} wrong listings from {skip}");
+    }
+}
+
 #[test]
 fn a_newest_root_that_is_missing_is_named_and_no_older_one_is_taken() {
     let (bucket, dir) = (Bucket::in_memory(), scratch());
@@ -98,5 +139,5 @@ fn a_start_that_is_overtaken_while_it_restores_looks_again() {
         block(bucket.create_slot(&key, bytes, &part_of_them)).unwrap();
     }
     let again = open_store(&config(slow.path(), "slow:1", Durability::Sync), &bucket, quick()).unwrap();
-    Db::open(again, slow.path(), true).check(&model, "the second try");
+    Db::open(again, slow.path(), true).check(&model, "the second attempt");
 }

@@ -17,7 +17,7 @@ use crate::protocol::format::slots::{decode_root_slot, read_record};
 use crate::protocol::start::local::damaged_object;
 use crate::requests::bucket::Bucket;
 
-/// Refuses a bucket whose history is not that of the directory of `marker`.
+/// Refuses a bucket whose history is not the history of the directory of `marker`.
 ///
 /// When the bucket lacks the claim or the root, nothing is refused here: age.rs judges that bucket. A marker
 /// of an earlier version has no nonces, so it is accepted.
@@ -47,7 +47,7 @@ async fn other_claim(bucket: &Bucket, marker: &Marker) -> Result<Option<String>>
         Ok((nonce_of(&key, bytes)?, claim.server_id))
     });
     Ok(unless_absent(read.await)?.filter(|(found, _)| *found != nonce).map(|(_, server)| {
-        format!("both have an epoch {epoch}, but server '{server}' began that of the bucket, and another one that of the directory")
+        format!("both have an epoch {epoch}, but server '{server}' began the one in the bucket, and another server the one in the directory")
     }))
 }
 
@@ -64,7 +64,7 @@ async fn other_root(bucket: &Bucket, marker: &Marker) -> Result<Option<String>> 
     });
     let is_other = unless_absent(read.await)?.flatten().is_some_and(|found| found != nonce);
     Ok(is_other.then(|| {
-        format!("root {epoch}/{slot} of the bucket is not the one that was made from the directory")
+        format!("root {epoch}/{slot} in the bucket was not published from this directory: another server used a copy of it")
     }))
 }
 
@@ -81,7 +81,7 @@ fn unless_absent<T>(read: Result<T>) -> Result<Option<T>> {
 
 fn parted(bucket: &Bucket, config: &StoreConfig, difference: &str) -> StoreError {
     StoreError::Invalid(format!(
-        "the directory {dir} and the database in {place} have gone different ways: {difference}. Each was used with a copy of the \
+        "the directory {dir} and the database in {place} have diverged: {difference}. Each was used with a copy of the \
          other. Nothing was changed. Choose one of two. To go on with what the bucket holds, move {dir} and {cache} away and \
          start again: what only the directory has is then not in the database. To go on with what the directory holds, set \
          atoll_url to the bucket that it was used with last and start again: the directory alone does not hold all tables",

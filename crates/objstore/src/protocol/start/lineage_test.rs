@@ -79,7 +79,7 @@ fn part(order: Ordering) -> String {
 #[test]
 fn a_directory_is_refused_by_the_bucket_of_another_server_with_the_same_numbers() {
     let message = part(Ordering::Equal);
-    for text in ["gone different ways", "epoch 2", "owner:1", "move", "atoll_url", "Nothing was changed"] {
+    for text in ["have diverged", "epoch 2", "owner:1", "move", "atoll_url", "Nothing was changed"] {
         assert!(message.contains(text), "'{text}' is missing in: {message}");
     }
 }
@@ -87,7 +87,7 @@ fn a_directory_is_refused_by_the_bucket_of_another_server_with_the_same_numbers(
 #[test]
 fn it_is_refused_whichever_of_the_two_has_come_farther() {
     for order in [Ordering::Less, Ordering::Greater] {
-        assert!(part(order).contains("gone different ways"), "{order:?}");
+        assert!(part(order).contains("have diverged"), "{order:?}");
     }
 }
 
@@ -104,7 +104,7 @@ fn a_root_that_another_life_of_the_same_epoch_published_is_noticed() {
     objects.insert(key, root.encode(&[9; 16]).into());
     let message = expect_refused(&objects, dir.path());
     assert!(
-        message.contains(&format!("root {}/{} of the bucket", marker.root.epoch, marker.root.slot)),
+        message.contains(&format!("root {}/{} in the bucket", marker.root.epoch, marker.root.slot)),
         "{message}"
     );
 }

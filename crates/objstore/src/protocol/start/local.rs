@@ -6,7 +6,8 @@
 //! <local_dir>/ATOLL_MAP/     parts of that map (local_map.rs)
 //! <local_dir>.lock           held while a process owns the directory
 //! <local_dir>.restoring      a restore that has not finished; thrown away at the next open
-//! <local_dir>.stale-<epoch>  a copy that a newer owner has overtaken; kept for the DBA
+//! <local_dir>/ATOLL_CLOSED   the last owner has noted that the bucket has everything (aside.rs)
+//! <local_dir>.stale-<epoch>  a copy that a newer owner has overtaken; kept for the DBA (aside.rs)
 //! ```
 //!
 //! DIR-1: ATOLL and ATOLL_FILES are replaced by rename, after the new bytes are durable.

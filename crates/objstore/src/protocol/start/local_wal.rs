@@ -1,7 +1,7 @@
 //! Compares the WALs of a local directory with the bucket's chunks, before RocksDB reads them.
 //!
 //! RocksDB takes a damaged record for the end of the WAL after a crash, so it drops all records after it
-//! without an error. The bucket possibly still has the bytes that the disk has lost, or that are missing
+//! without an error. The bucket may still have the bytes that the disk has lost, or that are missing
 //! because the disk was put back to an earlier state.
 //!
 //! LOCALWAL-1: after the comparison, the local WALs hold every byte that a restore of the same root would
@@ -41,8 +41,8 @@ pub(crate) struct Compared {
 /// Makes the WALs in `dir` hold the bytes of the chunks of `root` below `wal_end`, and logs what was
 /// different.
 ///
-/// Errors: those of the bucket and of the local disk; then try again. A damaged chunk in the bucket is not an
-/// error: it is logged, because the local WAL is possibly whole. Requests: one GET per chunk. Disk: a copy of
+/// Errors: the bucket's and the local disk's; then try again. A damaged chunk in the bucket is not an
+/// error: it is logged, because the local WAL may be whole. Requests: one GET per chunk. Disk: a copy of
 /// each WAL that differs.
 pub(crate) async fn compare(
     bucket: &Bucket,

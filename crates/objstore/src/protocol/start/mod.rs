@@ -5,6 +5,7 @@ pub(in crate::protocol) mod age;
 #[cfg(test)]
 pub(in crate::protocol) mod age_test;
 pub(in crate::protocol) mod alive;
+pub(in crate::protocol) mod aside;
 pub(in crate::protocol) mod claim;
 pub(in crate::protocol) mod home;
 pub(in crate::protocol) mod identity;
@@ -19,4 +20,5 @@ pub(in crate::protocol) mod open;
 #[cfg(test)]
 pub(in crate::protocol) mod open_test;
 pub(in crate::protocol) mod opener;
+pub(in crate::protocol) mod precheck;
 pub(in crate::protocol) mod restore;

@@ -5,7 +5,9 @@
 //! lock the local directory · look at the marker
 //! a directory: refuse a bucket of another database or history (lineage.rs), or one that is older (age.rs)
 //! probe the bucket · read or create db.json
-//! refuse while another owner lives (alive.rs, opener.rs) · claim an epoch (claim.rs)
+//! refuse while another owner lives (alive.rs, opener.rs) · can the newest state be restored? (precheck.rs)
+//! claim an epoch (claim.rs)
+//! read the settings of the database (kept_settings.rs)
 //! base root newer than the marker? set the directory aside, restore
 //! no directory, but a base?        restore
 //! base root not newer?             compare the local WALs with the bucket's (local_wal.rs)
@@ -20,6 +22,7 @@ use crate::machine::{Executor, fill_random};
 use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::{Alive, ClaimRoot, Marker, RootId};
+use crate::protocol::kept_settings::{self, KeptSettings};
 use crate::protocol::publish::labels;
 use crate::protocol::publish::local_map;
 use crate::protocol::publish::map_record::FileMap;
@@ -27,13 +30,15 @@ use crate::protocol::publish::shared_notes::read_notes;
 use crate::protocol::shared::{Former, Owner, Shared, Tuning};
 use crate::protocol::start::age;
 use crate::protocol::start::alive;
+use crate::protocol::start::aside::{Aside, forget_closed};
 use crate::protocol::start::claim::{StopAfter, close_and_claim, unless_overtaken};
 use crate::protocol::start::home::Home;
-use crate::protocol::start::identity;
+use crate::protocol::start::identity::{self, Identity};
 use crate::protocol::start::lineage;
 use crate::protocol::start::local::{self, LocalState};
 use crate::protocol::start::local_wal;
 use crate::protocol::start::opener::{Newcomer, Opener};
+use crate::protocol::start::precheck::{check_restorable, refuse_to_begin_empty};
 use crate::protocol::start::restore::{fresh_marker, restore};
 use crate::protocol::store::Store;
 use crate::protocol::wal::lag::CommitPath;
@@ -41,6 +46,7 @@ use crate::protocol::wal::position::{Position, Tracker};
 use crate::requests::bucket::Bucket;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// What opening needs besides the configuration; tests change it.
 pub(crate) struct Options {
@@ -60,6 +66,7 @@ struct Opened {
     owner: Owner,
     directory: Directory,
     base: Option<RootId>,
+    settings: KeptSettings,
 }
 
 /// The local directory, ready for RocksDB.
@@ -81,7 +88,7 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     let lock = local::lock(&config.local_dir)?;
     let home = alive::home_of(&lock, &config.local_dir)?;
     let local_state = local::inspect(&config.local_dir)?;
-    let Opened { owner, directory, base } =
+    let Opened { owner, directory, base, settings } =
         executor.block_on(own(config, &bucket, &log, &options, &home, local_state))?;
     options.opener.opened();
     let (db_uuid, runtime) = (owner.db_uuid.clone(), executor.handle().clone());
@@ -93,13 +100,15 @@ pub(crate) fn open(config: &StoreConfig, bucket: Bucket, log: LogFn, options: Op
     let path = CommitPath::new(config.durability, config.lag_max, config.lag_bytes_max);
     let shared = Arc::new(Shared::new(bucket, files, owner, path, options.tuning, log));
     shared.lock().former = directory.former;
-    shared.history.set_limits(config.history);
+    shared.history.set_limits(settings.limits(config.history));
+    *shared.settings.lock() = settings;
     if let Some(base) = base {
         shared.history.offer_base(base);
     }
     add_existing_wals(&shared)?;
     let mut commits = Tracker::new(directory.position);
     commits.note_wals(&shared.local_dir, &shared.log)?;
+    commits.set_opened();
     *shared.commits.lock() = commits;
     if !directory.was_restored {
         shared.path.set_inherited();
@@ -115,19 +124,25 @@ async fn own(
     home: &Home,
     local_state: LocalState,
 ) -> Result<Opened> {
-    let at_open = |error: StoreError| error.at_open().with("opening the database in the bucket");
-    if let LocalState::Present { marker, .. } = &local_state {
+    let at_open = |error: StoreError| error.with("opening the database in the bucket");
+    let mut needs_restore = true;
+    let mut found = None;
+    if let LocalState::Present { marker, has_database } = &local_state {
         // Rules OPEN-3 and OPEN-4: the bucket is only read until it is known to belong to the directory.
-        check_identity(bucket, marker, &config.local_dir).await.map_err(at_open)?;
+        found = Some(check_identity(bucket, marker, &config.local_dir).await.map_err(at_open)?);
         lineage::refuse_other_history(bucket, config, marker).await.map_err(at_open)?;
-        age::refuse_older_bucket(bucket, config, marker).await.map_err(at_open)?;
+        let newest = age::refuse_older_bucket(bucket, config, marker).await.map_err(at_open)?;
+        needs_restore = !has_database || newest > Some(marker.root);
     }
     let opener = &options.opener;
     let former = opener.begin();
     if former.is_none() {
-        probe(bucket).await.map_err(at_open)?;
+        probe(bucket, log).await.map_err(at_open)?;
     }
-    let db_uuid = db_uuid(bucket, &local_state).await.map_err(at_open)?;
+    let Identity { db_uuid, masked_in, .. } = match found {
+        Some(identity) => identity,
+        None => identity::read_or_create(bucket).await.map_err(at_open)?,
+    };
     let server_id = config.server_id.clone();
     // Up to here nothing has changed in the bucket, except that a new database has got its identity.
     let epoch = match opener.epoch_of_former_try(bucket).await.map_err(at_open)? {
@@ -140,6 +155,10 @@ async fn own(
                 let sight = alive::look(bucket, home).await.map_err(at_open)?;
                 opener.be_polite(former, sight, &by, log).map_err(at_open)?;
             }
+            if needs_restore {
+                // Rules OPEN-5 and OPEN-6: a start that must fail changes nothing in the bucket.
+                check_restorable(bucket).await.map_err(at_open)?;
+            }
             opener.take_epoch(bucket, &server_id, home).await.map_err(at_open)?
         }
     };
@@ -148,22 +167,38 @@ async fn own(
         Ok(claimed) => claimed,
         Err(error) => return Err(at_open(unless_overtaken(bucket, number, error).await)),
     };
-    let hint = Alive { epoch: number, server_id: server_id.clone(), counter: 0, closed: false };
+    if claimed.base.is_none() {
+        refuse_to_begin_empty(bucket).await.map_err(at_open)?;
+    }
+    let hint =
+        Alive { epoch: number, server_id: server_id.clone(), counter: 0, closed: false, covered_us: None };
     if let Err(error) = alive::show(bucket, &hint).await {
         log(Level::Warning, &format!("writing the liveness hint: {error}"));
     }
-    let owner = Owner { local_dir: config.local_dir.clone(), db_uuid, server_id, epoch };
+    let settings = kept_settings::read(bucket).await.map_err(at_open)?;
+    let owner = Owner { local_dir: config.local_dir.clone(), db_uuid, masked_in, server_id, epoch };
     match prepare_directory(bucket, log, &owner, &claimed, local_state).await {
-        Ok(directory) => Ok(Opened { owner, directory, base: claimed.base }),
+        Ok(directory) => Ok(Opened { owner, directory, base: claimed.base, settings }),
         Err(error) => Err(at_open(unless_overtaken(bucket, number, error).await)),
     }
 }
 
-/// Refuses a bucket without working create-only writes: it cannot keep two writers apart.
-async fn probe(bucket: &Bucket) -> Result<()> {
+/// Refuses a bucket without working create-only writes: it cannot keep two writers apart. A bucket that only
+/// refuses deletions is used: some people want keys that cannot delete.
+async fn probe(bucket: &Bucket, log: &LogFn) -> Result<()> {
     let mut random = [0; 8];
     fill_random(&mut random)?;
-    bucket.probe_conditional_put(&names::probe(u64::from_le_bytes(random))).await
+    match bucket.probe_create_only(&names::probe(u64::from_le_bytes(random))).await? {
+        Err(StoreError::Refused(why)) => {
+            bucket.stats().trim_disabled.store(true, Ordering::Relaxed);
+            log(
+                Level::Warning,
+                &format!("{why}. The server works without this right, deletes nothing, and the bucket grows"),
+            );
+            Ok(())
+        }
+        deleted => deleted,
+    }
 }
 
 fn marker_epoch(local_state: &LocalState) -> u64 {
@@ -173,18 +208,10 @@ fn marker_epoch(local_state: &LocalState) -> u64 {
     }
 }
 
-/// The uuid of the directory's database, or of the bucket's when there is no directory.
-async fn db_uuid(bucket: &Bucket, local_state: &LocalState) -> Result<String> {
-    match local_state {
-        LocalState::Present { marker, .. } => Ok(marker.db_uuid.clone()),
-        LocalState::Absent => Ok(identity::read_or_create(bucket).await?.db_uuid),
-    }
-}
-
-/// Refuses a bucket that does not hold the database of the directory.
-async fn check_identity(bucket: &Bucket, marker: &Marker, dir: &Path) -> Result<()> {
+/// Refuses a bucket that does not hold the database of the directory. Returns the identity of the database.
+async fn check_identity(bucket: &Bucket, marker: &Marker, dir: &Path) -> Result<Identity> {
     match identity::read(bucket).await? {
-        Some(found) if found.db_uuid == marker.db_uuid => Ok(()),
+        Some(found) if found.db_uuid == marker.db_uuid => Ok(found),
         Some(found) => Err(StoreError::Invalid(format!(
             "the directory {} belongs to database {}, but {} holds database {}. Correct the bucket URL, or move \
              the directory away to have it rebuilt from this bucket",
@@ -220,6 +247,7 @@ async fn prepare_directory(
     };
     if is_current {
         std::fs::create_dir_all(dir).map_err(|e| StoreError::from_io("creating", dir, &e))?;
+        forget_closed(dir)?;
         let (former, position) = compare_wals(bucket, log, dir, claimed).await?;
         let files = known_files(bucket, owner, claimed).await?;
         local::write_marker(dir, &fresh_marker(&owner.db_uuid, owner.epoch))?;
@@ -228,27 +256,17 @@ async fn prepare_directory(
     let Some(base) = claimed.base else {
         return Err(StoreError::Bug("a database that never published cannot be newer".to_owned()));
     };
-    if let LocalState::Present { marker, has_database } = &local_state {
-        let aside = local::set_aside(dir, marker.epoch)?;
-        if *has_database {
-            log(
-                Level::Warning,
-                &format!(
-                    "the directory {} is older than the bucket: it ends at root {}/{}, the bucket at {}/{}, so another \
-                     server has written since, or this is an old copy. It was moved to {} and is rebuilt from the \
-                     bucket; commits that only it has are NOT in the database any more",
-                    dir.display(),
-                    marker.root.epoch,
-                    marker.root.slot,
-                    base.epoch,
-                    base.slot,
-                    aside.display()
-                ),
-            );
+    let aside = match &local_state {
+        LocalState::Absent => None,
+        LocalState::Present { marker, has_database } => {
+            Some(Aside::set(bucket, log, dir, marker, *has_database, base).await?)
         }
-    }
+    };
     let image = image::load(bucket, base).await?;
     let former = restore_logged(bucket, log, owner, &image, claimed.wal_end).await?;
+    if let Some(aside) = aside {
+        aside.successor_is_there(dir, log);
+    }
     let position = image.root.position.clone().unwrap_or_default();
     Ok(Directory { files: image.files, was_restored: true, former, position })
 }

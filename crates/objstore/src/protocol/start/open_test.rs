@@ -4,7 +4,7 @@
 
 use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
-use crate::log::silent;
+use crate::log::{Level, LogFn, silent};
 use crate::protocol::start::claim::newest_epoch;
 use crate::protocol::start::identity;
 use crate::protocol::start::local;
@@ -14,8 +14,10 @@ use crate::protocol::store::Store;
 use crate::protocol::testing::test_db::*;
 use crate::requests::bucket::Bucket;
 use crate::requests::fault::{Fault, faulty_bucket};
+use parking_lot::Mutex;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn polite(dir: &Path, server: &str) -> StoreConfig {
@@ -57,6 +59,25 @@ fn a_live_owner_is_respected_and_named_until_it_is_closed() {
         open_store(&polite(second.path(), "guest:1"), &bucket, quick())
             .expect("nobody waits after a good-bye"),
     );
+}
+
+#[test]
+fn a_bucket_that_refuses_deletions_is_opened_with_a_warning() {
+    let (bucket, faults) = faulty_bucket();
+    let (dir, told) = (scratch(), Arc::new(Mutex::new(String::new())));
+    faults.refuse_deletes(true);
+    let log: LogFn = {
+        let told = Arc::clone(&told);
+        Arc::new(move |_: Level, message: &str| told.lock().push_str(message))
+    };
+    for _ in 0..2 {
+        let options = Options { tuning: quick(), ..Options::default() };
+        let config = config(dir.path(), "owner:1", Durability::Sync);
+        let store = open(&config, bucket.clone(), log.clone(), options).unwrap();
+        assert!(store.stats().trim_disabled && told.lock().contains("deletes nothing, and the bucket grows"));
+        store.close(WAIT).unwrap();
+        told.lock().clear();
+    }
 }
 
 #[test]
@@ -118,7 +139,7 @@ fn a_server_that_fails_to_open_for_hours_takes_one_epoch() {
         let options = Options { tuning: quick(), opener: opener.clone(), ..Options::default() };
         open(&polite(second.path(), "heir:1"), bucket.clone(), silent(), options)
     };
-    // Each try fails one request later: before the claim, during it or after it, until a try succeeds.
+    // Each attempt fails one request later: before the claim, during it or after it, until one succeeds.
     let mut tries = 0;
     let heir = loop {
         for position in tries..tries + 200 {
@@ -130,11 +151,11 @@ fn a_server_that_fails_to_open_for_hours_takes_one_epoch() {
         }
         store.heal();
         tries += 1;
-        assert!(tries < 200, "no try succeeds");
+        assert!(tries < 200, "no attempt succeeds");
     };
     store.heal();
     assert!(tries > 10, "only {tries} requests until the database was open");
-    assert_eq!(block(newest_epoch(&bucket)).unwrap(), 2, "after {tries} failed tries");
+    assert_eq!(block(newest_epoch(&bucket)).unwrap(), 2, "after {tries} failed attempts");
     Db::open(heir, second.path(), true).check(&model, "the heir");
 }
 

@@ -1,10 +1,10 @@
-//! What one process remembers from one try to open a database to the next: the owner that it waits for, and
-//! the epoch that it took.
+//! What one process remembers from one attempt to open a database to the next: the owner that it waits for,
+//! and the epoch that it took.
 //!
-//! OPEN-1: a try changes nothing in the bucket's database before [`Opener::be_polite`] lets it go on.
-//! OPEN-2: a try that fails after it has taken an epoch leaves that epoch to the next try, so a server that
-//!         tries again for hours adds only one claim. Only this process may go on with that epoch, because a
-//!         former process could have written files in it.
+//! OPEN-1: an attempt changes nothing in the bucket's database before [`Opener::be_polite`] lets it go on.
+//! OPEN-2: an attempt that fails after it has taken an epoch leaves that epoch to the next one, so a server
+//!         that tries again for hours adds only one claim. Only this process may go on with that epoch,
+//!         because a former process could have written files in it.
 
 use crate::config::StoreConfig;
 use crate::error::{Result, StoreError};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Opens one database, in as many tries as that takes. Clones of an `Opener` share what it remembers.
+/// Opens one database, in as many attempts as that takes. Clones of an `Opener` share what it remembers.
 #[derive(Debug, Clone, Default)]
 pub struct Opener {
     memory: Arc<Mutex<Memory>>,
@@ -31,11 +31,11 @@ pub struct Opener {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// What the last try saw of an owner that possibly lives, and since when that has not changed.
+    /// What the last attempt saw of an owner that may live, and since when that has not changed.
     watched: Option<(Sight, Instant)>,
-    /// How much of the patience is left after the last try; zero when that try did not wait for an owner.
+    /// How much of the patience is left after the last attempt; zero when it did not wait for an owner.
     left: Duration,
-    /// The epoch that a failed try has taken, for the next try (OPEN-2); None: no try has taken one.
+    /// The epoch that a failed attempt has taken, for the next one (OPEN-2); None: none has taken one.
     epoch: Option<OwnEpoch>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Newcomer<'a> {
 }
 
 impl Opener {
-    /// Tries to open the database of `config`, which must be the same in every try.
+    /// Tries to open the database of `config`, which must be the same in every attempt.
     ///
     /// Errors: as `atoll_store_open` in objstore.h says. `Unavailable` while [`Opener::waits`] is not zero:
     /// another owner may live, so call again. `ReadOnly`: another owner lives.
@@ -59,24 +59,24 @@ impl Opener {
         open::open(config, bucket, log, Options { opener: self.clone(), ..Options::default() })
     }
 
-    /// How much longer the owner that the last try has seen must show no sign of life before this server
-    /// takes over; zero when the last try did not wait for an owner. No request.
+    /// How much longer the owner that the last attempt has seen must show no sign of life before this server
+    /// takes over; zero when the last attempt did not wait for an owner. No request.
     pub fn waits(&self) -> Duration {
         self.memory.lock().left
     }
 
-    /// Begins a try. Returns what the former try saw, for [`Opener::be_polite`].
+    /// Begins an attempt. Returns what the former attempt saw, for [`Opener::be_polite`].
     ///
-    /// When a try fails before [`Opener::be_polite`], the patience begins anew: while the bucket does not
-    /// answer, its owner cannot show that it lives, either.
+    /// When an attempt fails before [`Opener::be_polite`], the patience begins anew: while the bucket does
+    /// not answer, its owner cannot show that it lives, either.
     pub(crate) fn begin(&self) -> Option<(Sight, Instant)> {
         let mut memory = self.memory.lock();
         memory.left = Duration::ZERO;
         memory.watched.take()
     }
 
-    /// Refuses a try that sees `sight`, until the owner has shown no sign of life for the whole patience.
-    /// `sight` None: surely no owner lives, so the try goes on.
+    /// Refuses an attempt that sees `sight`, until the owner has shown no sign of life for the whole
+    /// patience. `sight` None: surely no owner lives, so the attempt goes on.
     ///
     /// `former`: what [`Opener::begin`] returned. Errors: `Unavailable` until the same sight was seen for the
     /// whole patience; `ReadOnly`, with the owner's name, when the sight has changed, because then the owner
@@ -111,9 +111,9 @@ impl Opener {
         Err(StoreError::Unavailable(may_be_in_use(&now, by, left)))
     }
 
-    /// The epoch that a former try of this process has taken, if it is still the newest one.
+    /// The epoch that a former attempt of this process has taken, if it is still the newest one.
     ///
-    /// Requests: one LIST of the claims when there was such a try.
+    /// Requests: one LIST of the claims when there was such an attempt.
     pub(crate) async fn epoch_of_former_try(&self, bucket: &Bucket) -> Result<Option<OwnEpoch>> {
         let taken = self.memory.lock().epoch;
         match taken {
@@ -131,8 +131,8 @@ impl Opener {
         Ok(epoch)
     }
 
-    /// Forgets the epoch of a try that has come so far that files can be written in the epoch: no later try
-    /// is allowed to use it.
+    /// Forgets the epoch of an attempt that has come so far that files can be written in the epoch: no later
+    /// attempt is allowed to use it.
     pub(crate) fn opened(&self) {
         *self.memory.lock() = Memory::default();
     }
@@ -140,8 +140,8 @@ impl Opener {
 
 fn may_be_in_use(sight: &Sight, by: &Newcomer<'_>, left: Duration) -> String {
     format!(
-        "the database in {} may be in use: {} has not said good-bye. This server waits until that one has shown no sign \
-         of life for {} s, {} s more, and changes nothing before. If it surely does not run any more, start with \
+        "the database in {} may be in use: {} was not shut down cleanly. This server waits until it has shown no sign \
+         of life for {} s, {} s more, and changes nothing before. If you are sure that it is dead, start with \
          atoll_take_over=ON to go on at once",
         by.place,
         sight.owner(),
@@ -152,8 +152,8 @@ fn may_be_in_use(sight: &Sight, by: &Newcomer<'_>, left: Duration) -> String {
 
 fn in_use(sight: &Sight, by: &Newcomer<'_>) -> String {
     let copy = if by.own_epoch == sight.newest_epoch {
-        ". The local directory is a copy of the one that server uses; use another atoll_url for a copy that shall \
-         live beside it"
+        ". The local directory is a copy of the one that server uses; use another atoll_url for an independent \
+         copy"
     } else {
         ""
     };
@@ -192,7 +192,7 @@ mod tests {
         }
         assert!(began.elapsed() >= PATIENCE, "{:?}", began.elapsed());
         assert!(opener.waits().is_zero());
-        // The claim that follows can fail: the next try need not wait again.
+        // The claim that follows can fail: the next attempt need not wait again.
         assert!(polite(&opener, sight(3), PATIENCE).is_ok());
     }
 

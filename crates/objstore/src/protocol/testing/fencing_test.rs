@@ -159,7 +159,8 @@ fn the_fence_stands_in_the_first_hole_of_the_wal() {
     while block(bucket.get(&names::wal_chunk(1, next))).is_ok() {
         next += 1;
     }
-    // The PUT of this chunk was in flight when the machine died; that of the chunk before it never arrived.
+    // The PUT of this chunk was in flight when the machine died; the PUT of the chunk before it never
+    // arrived.
     let stray = WalChunk {
         epoch: 1,
         chunk: next + 1,

@@ -164,7 +164,7 @@ impl Lives {
     /// Simulates a process that dies in the middle of an upload.
     fn begin_upload(&mut self) {
         let key = format!("db/sst/00/{:020}-{}.sst", self.lives, self.random.next());
-        // A fault of this request possibly hides that the upload was begun.
+        // A fault of this request may hide that the upload was begun.
         let _ = block(self.store.create_multipart(&Path::from(key)));
     }
 

@@ -6,6 +6,7 @@ pub(in crate::protocol) mod gc_model_test;
 pub(in crate::protocol) mod model_test;
 pub(in crate::protocol) mod s3_test;
 pub(in crate::protocol) mod sim_checks;
+pub(in crate::protocol) mod sim_lies_test;
 pub(in crate::protocol) mod sim_test;
 pub(in crate::protocol) mod sim_world;
 pub(in crate::protocol) mod supervision_test;

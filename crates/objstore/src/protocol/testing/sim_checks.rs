@@ -8,9 +8,10 @@ use crate::protocol::gc::{Needs, Use};
 use crate::protocol::history::pin;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::claim;
+use crate::protocol::testing::sim_world::JUMP;
 use crate::requests::bucket::{Bucket, Parts};
 use crate::sim::network::{Network, Verb};
-use crate::sim::{elapsed, fail};
+use crate::sim::{BEGIN_S, elapsed, fail};
 use object_store::memory::InMemory;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
@@ -36,6 +37,8 @@ pub(crate) struct Watcher {
     inspector: Inspector,
     /// How long the objects of a root stay readable after another root has become the newest.
     grace: Duration,
+    /// How long a state stays in the history.
+    retention: Duration,
     roots: Mutex<Vec<Newest>>,
     /// The keys that each snapshot needs, by its name, and each pin of the history, by the key of the pin.
     pinned: Mutex<BTreeMap<String, HashSet<String>>>,
@@ -62,10 +65,10 @@ pub(crate) fn at_once<T>(work: impl Future<Output = T>) -> T {
 
 impl Watcher {
     /// Checks every PUT and DELETE that reaches the bucket of `network` from now on.
-    pub(crate) fn watch(network: &Arc<Network>, grace: Duration) -> Arc<Self> {
+    pub(crate) fn watch(network: &Arc<Network>, grace: Duration, retention: Duration) -> Arc<Self> {
         let inspector = Inspector::new(direct(&network.store));
         let (roots, pinned, dropped) = Default::default();
-        let watcher = Arc::new(Self { inspector, grace, roots, pinned, dropped });
+        let watcher = Arc::new(Self { inspector, grace, retention, roots, pinned, dropped });
         let hears = Arc::clone(&watcher);
         network.on_landed(Box::new(move |verb, key| hears.landed(verb, key)));
         watcher
@@ -90,7 +93,7 @@ impl Watcher {
     }
 
     /// Notes a pin of the history that was created. A pin of an overtaken owner does not count, because it
-    /// possibly comes too late; that owner notices this afterwards.
+    /// may come too late; that owner notices this afterwards.
     fn note_history(&self, key: &str, root: RootId) {
         let bucket = self.inspector.bucket();
         let is_owner = at_once(claim::newest_epoch(bucket)).is_ok_and(|newest| newest == root.epoch);
@@ -98,6 +101,27 @@ impl Watcher {
         if is_owner && let Ok(objects) = at_once(load) {
             let keys = objects.into_iter().map(|(key, _)| key.as_ref().to_owned()).collect();
             self.pinned.lock().insert(key.to_owned(), keys);
+        }
+    }
+
+    /// Checks HISTORY-2 and HISTORY-3: when the pin `key` of `root` is dropped, the next one is as old as the
+    /// retention.
+    fn check_history(&self, key: &str, root: RootId) {
+        if !self.pinned.lock().contains_key(key) {
+            return;
+        }
+        let pins = at_once(self.inspector.bucket().list(names::PIN_DIR, None)).unwrap();
+        let roots = pins.iter().filter_map(|pin| pin::history_root_of(&pin.key));
+        let next = roots.filter(|other| *other > root).min();
+        let Some(next) = next else { return };
+        let Ok(published) = at_once(image::read_root(self.inspector.bucket(), next)) else { return };
+        let (now, jump) = (elapsed(), JUMP);
+        let by_clock =
+            Duration::from_millis(published.published_ms).saturating_sub(Duration::from_secs(BEGIN_S));
+        let published = if by_clock > now { by_clock.saturating_sub(jump) } else { by_clock };
+        if now + Duration::from_millis(5) < published + self.retention {
+            let age = now.saturating_sub(published);
+            fail(format!("{key} was dropped although {next:?} behind it is only {age:?} old"));
         }
     }
 
@@ -110,7 +134,8 @@ impl Watcher {
     fn landed(&self, verb: Verb, key: &str) {
         match (verb, pin::history_root_of(key)) {
             (Verb::Put, Some(root)) if !self.dropped.lock().contains(key) => self.note_history(key, root),
-            (Verb::Delete, Some(_)) => {
+            (Verb::Delete, Some(root)) => {
+                self.check_history(key, root);
                 self.dropped.lock().insert(key.to_owned());
                 self.unpinned(key);
             }

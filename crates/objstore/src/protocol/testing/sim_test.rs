@@ -48,12 +48,27 @@ fn history_without(rule: Option<Rule>) {
         let world = Arc::clone(&world);
         sim::spawn("pinner", move || make_snapshots(&world))
     };
+    let clock = {
+        let world = Arc::clone(&world);
+        sim::spawn("clock", move || {
+            for _ in 0..below(4) {
+                sim::sleep(Duration::from_millis(below(4000)));
+                world.jump_clocks();
+            }
+        })
+    };
     let dirs: Vec<Arc<TempDir>> = servers.into_iter().map(|server| server.join()).collect();
     let made = pinner.join();
+    clock.join();
     world.network.hurt(0);
     note("the network is healthy");
     sim::sleep(2 * LATE_MAX);
     for name in &made {
+        if let Err(error) =
+            sim::block_on(Inspector::new(world.direct()).verify_snapshot(name, true, |_, _| {}))
+        {
+            fail(format!("the snapshot '{name}' was made and nobody dropped it: {error}"));
+        }
         world.watcher.unpinned(name);
     }
     drop_all_pins(&world);
@@ -69,11 +84,14 @@ fn make_snapshots(world: &Arc<World>) -> Vec<String> {
     for number in 0..below(8) {
         sim::sleep(Duration::from_millis(below(2000)));
         let name = format!("snapshot {}", number % 3);
-        // When create_snapshot fails, the pin of the snapshot possibly exists all the same.
+        // When create_snapshot fails, the pin of the snapshot may exist all the same.
         if sim::block_on(inspector.create_snapshot(&name, "pinner")).is_ok() {
             note(&format!("made {name}"));
             world.watcher.pinned(&name);
             made.push(name);
+        }
+        if let Some(name) = made.last().filter(|_| once_in(3)) {
+            hide_root(world, name);
         }
         if (once_in(2) || made.len() == 3)
             && let Some(name) = made.pop()
@@ -84,6 +102,24 @@ fn make_snapshots(world: &Arc<World>) -> Vec<String> {
         }
     }
     made
+}
+
+/// Deletes the root of the snapshot `name`, unless it is the newest root, and puts it back later.
+fn hide_root(world: &World, name: &str) {
+    let bucket = world.direct();
+    let inspector = Inspector::new(bucket.clone());
+    let Ok((_, pin, _)) = at_once(inspector.snapshot_image(name)) else { return };
+    let newest = at_once(inspector.newest_id());
+    if !matches!(newest, Ok(Some((newest, _))) if newest > pin.root) {
+        return;
+    }
+    let key = names::root(pin.root.epoch, pin.root.slot);
+    let bytes = at_once(bucket.get(&key)).unwrap();
+    at_once(bucket.delete(&key)).unwrap();
+    note(&format!("{key} is lost"));
+    sim::sleep(Duration::from_millis(below(3000)));
+    at_once(bucket.create_slot(&key, bytes.clone(), bytes[12..28].try_into().unwrap())).unwrap();
+    note(&format!("{key} is back"));
 }
 
 /// Drops the pins of the snapshots that are left, those of the history, and those whose PUT came late.
@@ -199,10 +235,48 @@ fn a_seed_run_twice_gives_one_trace() {
 
 #[test]
 fn a_rule_that_is_switched_off_is_found() {
-    for rule in [Rule::G2, Rule::Grace, Rule::Horizon] {
+    for rule in [Rule::G2, Rule::Grace, Rule::Horizon, Rule::Clock] {
         let fails =
             |seed: &u64| sim::run(*seed, false, move || history_without(Some(rule))).failure.is_some();
-        let seed = (0..600).find(fails).unwrap_or_else(|| panic!("{rule:?}: not found"));
+        let seed = (0..3000).find(fails).unwrap_or_else(|| panic!("{rule:?}: not found"));
         eprintln!("{rule:?}: found by seed {seed}");
     }
+}
+
+/// One snapshot name is used again and again, while requests land late or twice. `has_marks`: false takes away
+/// the marks of rule NAME-2, so that the key of the name is used again.
+fn names_used_again(has_marks: bool) {
+    let world = World::new(None);
+    let dir = Arc::new(scratch());
+    let Some(mut life) = world.open(&dir, true) else { return fail("the server cannot open".to_owned()) };
+    life.commit();
+    life.close();
+    world.network.hurt(5);
+    let line = world.network.line(PINNER);
+    let (inspector, direct) = (Inspector::new(world.bucket(&line)), Inspector::new(world.direct()));
+    for _ in 0..8 {
+        if sim::block_on(inspector.create_snapshot("s", "pinner")).is_ok() {
+            sim::sleep(Duration::from_millis(below(10_000)));
+            if let Err(error) = at_once(direct.verify_snapshot("s", false, |_, _| {})) {
+                fail(format!("the snapshot was made and nobody dropped it: {error}"));
+            }
+        }
+        let _ = sim::block_on(inspector.drop_snapshot("s"));
+        for mark in at_once(world.direct().list(names::SNAPSHOT_DIR, None)).unwrap() {
+            if !has_marks && mark.key.ends_with("-dropped") {
+                at_once(world.direct().delete(&mark.key)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_used_again_is_not_lost_to_a_request_that_lands_late() {
+    let fails = |has_marks: bool| {
+        move |seed: &u64| sim::run(*seed, false, move || names_used_again(has_marks)).failure.is_some()
+    };
+    assert_eq!((0..30).find(fails(true)), None, "with the marks");
+    let seed = (0..300).find(fails(false));
+    eprintln!("without the marks: found by seed {seed:?}");
+    assert!(seed.is_some(), "without the marks: not found");
 }

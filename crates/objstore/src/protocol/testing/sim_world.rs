@@ -5,7 +5,7 @@ use crate::config::Durability;
 use crate::error::{Result, StoreError};
 use crate::log::silent;
 use crate::protocol::format::names;
-use crate::protocol::gc::{GcTuning, HistoryLimits};
+use crate::protocol::gc::{Doubts, GcTuning, HistoryLimits};
 use crate::protocol::shared::Tuning;
 use crate::protocol::start::open::{Options, open};
 use crate::protocol::start::opener::Opener;
@@ -32,7 +32,17 @@ pub(crate) enum Rule {
     Grace,
     /// GC-7: the horizon is raised before pins are listed.
     Horizon,
+    /// GC-8: the collector believes no listing of pins that contradicts what it knows.
+    Listings,
+    /// GC-9: while the root of a snapshot is absent, nothing is deleted.
+    Absence,
+    /// HISTORY-3: a jump of the clock makes no pin too old.
+    Clock,
 }
+
+/// How far the clocks jump. It is longer than any history takes, so that the checks can tell a time that was
+/// taken meanwhile.
+pub(crate) const JUMP: Duration = Duration::from_secs(36_000);
 
 /// The bucket, its network, and the commits that were acknowledged to clients.
 pub(crate) struct World {
@@ -41,6 +51,14 @@ pub(crate) struct World {
     history: HistoryLimits,
     pub(crate) watcher: Arc<Watcher>,
     ledger: Mutex<Ledger>,
+    clocks: Mutex<Clocks>,
+}
+
+/// Whether the clocks may jump: not while a server starts, because it has no time to compare with.
+#[derive(Default)]
+struct Clocks {
+    starting: u32,
+    are_ahead: bool,
 }
 
 /// What all servers together have done.
@@ -76,6 +94,11 @@ impl World {
             gather: Duration::from_millis(10 + below(300)),
             grace: if without == Some(Rule::Grace) { Duration::ZERO } else { grace },
             raises_horizon: without != Some(Rule::Horizon),
+            doubts: Doubts {
+                listings: without != Some(Rule::Listings),
+                absence: without != Some(Rule::Absence),
+            },
+            clock_trust: Duration::from_secs(if without == Some(Rule::Clock) { 0 } else { 20 }),
             hold_interval: Duration::from_millis(500),
             search_interval: Duration::from_secs(2 + below(5)),
             deletes_per_second: 1000,
@@ -92,11 +115,12 @@ impl World {
             gate_wal: without != Some(Rule::G2),
             ..quick()
         };
-        let watcher = Watcher::watch(&network, grace);
-        let retention =
-            if without.is_none() && once_in(2) { Duration::from_secs(1 + below(10)) } else { Duration::ZERO };
+        let keeps_history = without == Some(Rule::Clock) || (without.is_none() && once_in(2));
+        let retention = Duration::from_secs(if keeps_history { 1 + below(10) } else { 0 });
+        let watcher = Watcher::watch(&network, grace, retention);
         let history = HistoryLimits { retention, ..HistoryLimits::default() };
-        Arc::new(Self { network, tuning, history, watcher, ledger: Mutex::default() })
+        let (ledger, clocks) = Default::default();
+        Arc::new(Self { network, tuning, history, watcher, ledger, clocks })
     }
 
     pub(crate) fn bucket(&self, line: &Arc<Line>) -> Bucket {
@@ -122,8 +146,33 @@ impl World {
         claims.iter().filter_map(|claim| names::parse_epoch(&claim.key)).any(|claimed| claimed > epoch)
     }
 
+    /// Sets the clocks ahead for up to 2.5 s, unless a server is starting.
+    pub(crate) fn jump_clocks(&self) {
+        {
+            let mut clocks = self.clocks.lock();
+            if clocks.starting > 0 {
+                return;
+            }
+            clocks.are_ahead = true;
+        }
+        sim::set_clocks_ahead(JUMP);
+        sim::sleep(Duration::from_millis(below(2500)));
+        sim::set_clocks_ahead(Duration::ZERO);
+        self.clocks.lock().are_ahead = false;
+    }
+
     /// Opens the database for a server whose data is in `dir`; None when the server cannot have it now.
     pub(crate) fn open(self: &Arc<Self>, dir: &Arc<TempDir>, takes_over: bool) -> Option<Life> {
+        while self.clocks.lock().are_ahead {
+            sim::sleep(Duration::from_millis(50));
+        }
+        self.clocks.lock().starting += 1;
+        let life = self.try_open(dir, takes_over);
+        self.clocks.lock().starting -= 1;
+        life
+    }
+
+    fn try_open(self: &Arc<Self>, dir: &Arc<TempDir>, takes_over: bool) -> Option<Life> {
         let number = {
             let mut ledger = self.ledger.lock();
             ledger.lives += 1;
@@ -142,9 +191,9 @@ impl World {
                 Options { tuning: self.tuning.clone(), opener: opener.clone(), ..Options::default() };
             match open(&config, bucket.clone(), silent(), options) {
                 Ok(store) => return self.begin(store, line, number, dir),
-                // The bucket does not answer, another owner may live, or a reply was damaged several times in
-                // a row.
-                Err(StoreError::Unavailable(_) | StoreError::Corruption(_)) => {
+                // The bucket does not answer, or wrongly, another owner may live, or a reply was damaged several
+                // times in a row.
+                Err(StoreError::Unavailable(_) | StoreError::Corruption(_) | StoreError::NotFound { .. }) => {
                     sim::sleep(Duration::from_millis(50 + below(1000)));
                 }
                 Err(error @ (StoreError::Fenced(_) | StoreError::ReadOnly(_))) => {
@@ -285,7 +334,7 @@ impl Life {
     }
 
     /// Waits until the bucket has everything that was committed. False when this server was overtaken.
-    fn acknowledge(&mut self) -> bool {
+    pub(crate) fn acknowledge(&mut self) -> bool {
         let (position, commits) = (self.db.store.wal_position(), self.history.lock().commits.clone());
         let shipped = self.db.store.wait_shipped(position, WAIT);
         if shipped.is_ok() {

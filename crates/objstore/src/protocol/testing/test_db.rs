@@ -10,7 +10,7 @@ use crate::config::{Durability, StoreConfig};
 use crate::crc::crc32c;
 use crate::error::{Result, StoreError};
 use crate::log::silent;
-use crate::protocol::gc::GcTuning;
+use crate::protocol::gc::{Doubts, GcTuning};
 use crate::protocol::publish::map_writer::MapLimits;
 use crate::protocol::shared::Tuning;
 use crate::protocol::start::open::{Options, open};
@@ -66,6 +66,8 @@ pub(crate) fn quick_gc() -> GcTuning {
         gather: Duration::from_millis(1),
         grace: Duration::ZERO,
         raises_horizon: true,
+        doubts: Doubts::default(),
+        clock_trust: Duration::from_secs(3600),
         hold_interval: Duration::from_millis(20),
         search_interval: Duration::from_secs(3600),
         deletes_per_second: 100_000,

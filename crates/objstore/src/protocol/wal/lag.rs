@@ -177,7 +177,7 @@ impl CommitPath {
         }
     }
 
-    /// Notes that a former process has possibly acknowledged everything counted so far (LAG-3).
+    /// Notes that a former process may have acknowledged everything counted so far (LAG-3).
     pub(crate) fn set_inherited(&self) {
         self.inherited_end.store(self.position() + 1, SeqCst);
     }

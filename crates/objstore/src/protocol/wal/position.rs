@@ -1,7 +1,7 @@
 //! The position of a database in terms of replication (GTIDs and binary log), as a root records it.
 //!
 //! The engine reports each commit; the publisher puts the newest position into the next root. After a start,
-//! the position is that of the base root, brought up to date with the marks in the local WALs.
+//! the position is the base root's, brought up to date with the marks in the local WALs.
 
 use crate::error::{Result, StoreError};
 use crate::log::{Level, LogFn};
@@ -19,7 +19,7 @@ const FIXED_BYTES: usize = 32;
 const GTID_BYTES: usize = 16;
 
 /// The newest commits at the time when a root was made. No commit in the root's table files is newer. Some of
-/// these commits are possibly only in the log, which a restore of the root replays.
+/// these commits may be only in the log, which a restore of the root replays.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Position {
     /// RocksDB's last sequence number.
@@ -78,6 +78,30 @@ impl Position {
     }
 }
 
+/// The newest commit that an owner had when it opened the database, as its roots record it. So a reader sees
+/// whether the owner had commits that the log of the epoch before lacks (past.rs, PAST-5).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// RocksDB's sequence number after that commit; 0: there was no commit.
+    pub(crate) sequence: u64,
+    /// When it was made, in microseconds since 1970.
+    pub(crate) time_us: u64,
+}
+
+impl Opened {
+    /// Returns the value of the root's field.
+    pub(crate) fn encode(self) -> Vec<u8> {
+        [self.sequence, self.time_us].into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Decodes what [`Self::encode`] wrote. None: the length is another one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (sequence, time_us) = bytes.split_first_chunk()?;
+        let time_us = u64::from_le_bytes(time_us.try_into().ok()?);
+        Some(Self { sequence: u64::from_le_bytes(*sequence), time_us })
+    }
+}
+
 /// One commit, as the engine reports it to the store.
 #[derive(Debug, Clone, Copy)]
 pub struct NotedCommit {
@@ -102,6 +126,7 @@ impl From<&Commit> for NotedCommit {
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     position: Position,
+    opened: Opened,
     gtid_times: BTreeMap<u32, u64>,
     binlog_time: u64,
 }
@@ -114,6 +139,15 @@ impl Tracker {
 
     pub(crate) fn position(&self) -> &Position {
         &self.position
+    }
+
+    /// Notes that the database is opened in this position.
+    pub(crate) fn set_opened(&mut self) {
+        self.opened = Opened { sequence: self.position.sequence, time_us: self.position.time_us };
+    }
+
+    pub(crate) fn opened(&self) -> Opened {
+        self.opened
     }
 
     /// Takes one commit. Commits of several connections may come slightly out of order. Of two commits the

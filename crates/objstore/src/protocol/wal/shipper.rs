@@ -1,7 +1,8 @@
 //! Ships the WAL: cuts durable bytes into chunks and keeps a few PUTs in flight.
 //!
-//! One task per database. With durability `local` it ships only what a caller waits for: the closed WALs for
-//! a publish, or everything at close.
+//! One task per database. With durability `local` and without a history it ships only what a caller waits
+//! for: the closed WALs for a publish, or everything at close. With a history it ships all of the log, so that
+//! the moments that the history promises can be restored from the bucket.
 //!
 //! SHIP-1: only this task cuts chunks, in stream order. PUTs may arrive in any order; `WalTable::shipped` is
 //!         the end of the contiguous prefix of arrived chunks.
@@ -36,6 +37,9 @@ use tokio::time::Instant;
 /// local read.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// What an error of [`cut_next`] is reported as.
+const READING: &str = "reading the WAL to ship it";
+
 /// A chunk that is being sent.
 struct Chunk {
     number: u64,
@@ -56,6 +60,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         {
             match cut_next(&shared).await {
                 Ok(Some(chunk)) => {
+                    shared.bucket.stats().last_error.works(READING);
                     not_before = next_cut_time(&shared, &pace, &chunk);
                     in_flight.push(send_timed(&shared, chunk));
                 }
@@ -64,7 +69,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                     break;
                 }
                 Err(error) => {
-                    shared.report("reading the WAL to ship it", &error);
+                    shared.report(READING, &error);
                     tokio::time::sleep(RETRY_DELAY).await;
                     break;
                 }
@@ -110,8 +115,12 @@ fn next_cut_time(shared: &Shared, pace: &Pace, chunk: &Chunk) -> Instant {
 fn interval(shared: &Shared) -> Duration {
     let Tuning { ship_interval, ships_per_lag, .. } = shared.tuning;
     match shared.path.durability() {
-        Durability::Async => (shared.path.lag_max() / ships_per_lag.max(1)).max(ship_interval),
-        Durability::Local | Durability::Sync => ship_interval,
+        Durability::Sync => ship_interval,
+        _ if !shared.ships_all() => ship_interval,
+        // With durability `local` and a history, the log is shipped as with `async`, but no commit waits.
+        Durability::Async | Durability::Local => {
+            (shared.path.lag_max() / ships_per_lag.max(1)).max(ship_interval)
+        }
     }
 }
 
@@ -142,10 +151,7 @@ async fn cut_next(shared: &Arc<Shared>) -> Result<Option<Chunk>> {
 fn next_cut(shared: &Shared) -> Option<Cut> {
     let mut state = shared.lock();
     let wanted = state.ship_wanted;
-    let until = match shared.path.durability() {
-        Durability::Local => wanted,
-        Durability::Async | Durability::Sync => u64::MAX,
-    };
+    let until = if shared.ships_all() { u64::MAX } else { wanted };
     let cut = state.wal.next_cut(until, wanted, shared.tuning.chunk_bytes_max);
     if cut.is_none() {
         // It is possible that the covered part of the log has grown without a chunk: by a skip, whose bytes

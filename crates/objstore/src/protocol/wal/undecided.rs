@@ -1,7 +1,7 @@
 //! Undecided transactions: those that a log leaves in the middle of a two-phase commit of the server.
 //!
 //! No client has got an acknowledgement of them, so the code that copies the log appends their rollback. The
-//! server that opens the copy cannot roll them back by itself. Its binary log possibly has their commit,
+//! server that opens the copy cannot roll them back by itself. Its binary log may have their commit,
 //! which is undone in the copy, and the server would commit them again. If the binary log does not have them,
 //! the server does not even start. XA transactions of users stay prepared. A huge transaction has a small
 //! one, which names its files. The small one stays prepared, too: when a server opens the copy, the engine
@@ -29,10 +29,10 @@ pub(crate) struct Undecided {
     xids: BTreeSet<Vec<u8>>,
     /// WAL and offset of the end of the last whole record.
     end: (u64, u64),
-    /// The highest sequence number of a record, and the number of changes in all records. RocksDB's next
-    /// number is possibly higher by up to that number of changes, because the changes of a prepared
-    /// transaction count when it is committed. Numbers can have gaps, but must not go back.
+    /// The highest sequence number of a record. RocksDB's next number may be higher by up to `changes`,
+    /// because prepared changes are counted at their commit. Gaps are fine; numbers must not go back.
     sequence: u64,
+    /// The number of changes in all records.
     changes: u64,
 }
 

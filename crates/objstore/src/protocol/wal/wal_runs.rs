@@ -17,8 +17,8 @@
 //! every 24 of them were merged, the WAL of a load would be written to the bucket a second time.
 //!
 //! Runs are merged late, too, only when there are too many. Then those neighbours are merged for which the
-//! size of the merged object, divided by that of the biggest of them, is largest. A merge of eight runs of
-//! equal size makes a run eight times as large, so a byte is written again only a few times (tests in
+//! size of the merged object, divided by the size of the biggest of them, is largest. A merge of eight runs
+//! of equal size makes a run eight times as large, so a byte is written again only a few times (tests in
 //! wal_runs_test.rs). A byte whose WAL is flushed soon is not written again at all. If the smallest runs were
 //! merged instead, one run could grow by only a little each time.
 
@@ -100,7 +100,7 @@ impl RunTable {
     }
 
     /// Returns what to merge next; None when there is nothing to merge now. Chunks from `arrived_end` on are
-    /// possibly not in the bucket yet.
+    /// perhaps not in the bucket yet.
     pub(crate) fn plan(&self, limits: &MergeLimits, arrived_end: u64) -> Option<Merge> {
         if self.is_unnamed() {
             return None;
@@ -153,7 +153,7 @@ impl RunTable {
         self.begun = Some(WalRun { first: merge.first, end: merge.end, bytes: 0 });
     }
 
-    /// The merged objects that a root possibly names soon: those in the bucket, and the one that is being
+    /// The merged objects that a root may name soon: those in the bucket, and the one that is being
     /// written.
     pub(crate) fn on_their_way(&self) -> impl Iterator<Item = WalRun> {
         self.runs.iter().copied().chain(self.begun)
@@ -216,7 +216,7 @@ fn bytes_of(runs: &[WalRun]) -> u64 {
     runs.iter().map(|run| run.bytes).sum()
 }
 
-/// The size of all `runs` together, divided by that of the biggest, in hundredths.
+/// The size of all `runs` together, divided by the size of the biggest, in hundredths.
 fn growth(runs: &[WalRun]) -> u64 {
     let biggest = runs.iter().map(|run| run.bytes).max().unwrap_or(0);
     100 * bytes_of(runs) / biggest.max(1)

@@ -420,8 +420,8 @@ impl WalTable {
         self.first_chunks = self.first_chunks.split_off(&log);
     }
 
-    /// Returns the number below which RocksDB appends to no WAL: that of the newest WAL, or one more when
-    /// that one is closed.
+    /// Returns the number below which RocksDB appends to no WAL: the number of the newest WAL, or one more
+    /// when that one is closed.
     pub(crate) fn gate_end(&self) -> u64 {
         let Some(newest) = self.newest else { return 0 };
         newest + u64::from(self.wals.get(&newest).is_some_and(|wal| wal.closed))

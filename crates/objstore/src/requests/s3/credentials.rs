@@ -5,6 +5,7 @@
 //! shared credentials file, which is read again whenever it changes, so that rotated keys need no restart.
 
 use crate::config::StoreConfig;
+use crate::machine;
 use async_trait::async_trait;
 use object_store::aws::AwsCredential;
 use object_store::{CredentialProvider, Error, Result};
@@ -95,9 +96,13 @@ pub(crate) fn from_environment() -> Option<AwsCredential> {
     })
 }
 
-/// Gives `object_store` the keys of one profile in a shared credentials file.
+/// Gives `object_store` the keys of one profile in a shared credentials file. The file is looked at on a thread
+/// that may block, because its disk may be slow.
 #[derive(Debug)]
-pub(crate) struct ProfileFile {
+pub(crate) struct ProfileFile(Arc<Profile>);
+
+#[derive(Debug)]
+struct Profile {
     path: PathBuf,
     profile: String,
     cached: Mutex<Option<(SystemTime, Arc<AwsCredential>)>>,
@@ -111,10 +116,16 @@ impl ProfileFile {
             None => PathBuf::from(std::env::var_os("HOME")?).join(".aws/credentials"),
         };
         let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".to_owned());
-        let found = Self { path, profile, cached: Mutex::new(None) };
-        found.read().ok().map(|_| found)
+        Self::of(path, profile)
     }
 
+    fn of(path: PathBuf, profile: String) -> Option<Self> {
+        let found = Profile { path, profile, cached: Mutex::new(None) };
+        found.read().ok().map(|_| Self(Arc::new(found)))
+    }
+}
+
+impl Profile {
     fn read(&self) -> std::io::Result<(SystemTime, Arc<AwsCredential>)> {
         let changed = std::fs::metadata(&self.path)?.modified()?;
         let text = std::fs::read_to_string(&self.path)?;
@@ -142,9 +153,11 @@ impl CredentialProvider for ProfileFile {
     type Credential = AwsCredential;
 
     async fn get_credential(&self) -> Result<Arc<AwsCredential>> {
-        self.current().map_err(|error| Error::Generic {
+        let profile = Arc::clone(&self.0);
+        let current = machine::run_blocking(move || profile.current()).await;
+        current.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(|error| Error::Generic {
             store: "S3",
-            source: format!("reading credentials from {}: {error}", self.path.display()).into(),
+            source: format!("reading credentials from {}: {error}", self.0.path.display()).into(),
         })
     }
 }
@@ -213,7 +226,6 @@ mod tests {
     async fn a_rotated_key_is_seen_without_restart() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("credentials");
-        let file = ProfileFile { path: path.clone(), profile: "default".into(), cached: Mutex::new(None) };
         let write = |key: &str, age_s: u64| {
             std::fs::write(&path, format!("[default]\naws_access_key_id={key}\naws_secret_access_key=S\n"))
                 .unwrap();
@@ -221,8 +233,31 @@ mod tests {
             std::fs::File::open(&path).unwrap().set_modified(when).unwrap();
         };
         write("OLD", 10);
+        let file = ProfileFile::of(path.clone(), "default".into()).unwrap();
         assert_eq!(file.get_credential().await.unwrap().key_id, "OLD");
         write("NEW", 5);
         assert_eq!(file.get_credential().await.unwrap().key_id, "NEW");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_slow_to_read_stops_no_other_task() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("credentials");
+        let keys = |key: &str| format!("[default]\naws_access_key_id={key}\naws_secret_access_key=S\n");
+        std::fs::write(&path, keys("OLD")).unwrap();
+        let file = ProfileFile::of(path.clone(), "default".into()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // Reading a FIFO waits for a writer.
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (went_on, has_gone_on) = std::sync::mpsc::channel();
+        let writer = std::thread::spawn(move || {
+            let outcome = has_gone_on.recv_timeout(std::time::Duration::from_secs(10));
+            std::fs::write(&path, keys(if outcome.is_ok() { "NEW" } else { "STOPPED" })).unwrap();
+        });
+        let reading = tokio::spawn(async move { file.get_credential().await.unwrap().key_id.clone() });
+        tokio::task::yield_now().await;
+        went_on.send(()).unwrap();
+        assert_eq!(reading.await.unwrap(), "NEW");
+        writer.join().unwrap();
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod direct;
 pub(crate) mod object_lock;
 pub mod region;
 pub(crate) mod s3_uploads;
+pub(crate) mod strict;

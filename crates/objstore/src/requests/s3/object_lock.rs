@@ -23,7 +23,7 @@ use hyper::{Method, StatusCode};
 pub enum LockMode {
     /// An account with the right `s3:BypassGovernanceRetention` can end the lock early.
     Governance,
-    /// No account can end the lock early, not even that of the bucket's owner.
+    /// No account can end the lock early, not even the bucket owner's.
     Compliance,
 }
 

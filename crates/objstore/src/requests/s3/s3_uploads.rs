@@ -65,10 +65,15 @@ fn next_page(page: &str) -> Option<Marker> {
 pub(crate) fn text_of(xml: &str, tag: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{tag}>"))?;
     let (text, _) = rest.split_once(&format!("</{tag}>"))?;
-    let plain =
+    Some(plain(text))
+}
+
+/// The text of an XML element, with the signs that its codes stand for.
+pub(crate) fn plain(text: &str) -> String {
+    let codes =
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#34;", "\""), ("&apos;", "'"), ("&#39;", "'")];
-    let text = plain.iter().fold(text.to_owned(), |text, (code, sign)| text.replace(code, sign));
-    Some(text.replace("&amp;", "&"))
+    let text = codes.iter().fold(text.to_owned(), |text, (code, sign)| text.replace(code, sign));
+    text.replace("&amp;", "&")
 }
 
 /// Percent-encodes `text` for use as a value in a URL's query.

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 const SERVER_COPY_BYTES_MAX: u64 = 5 << 30;
 
 /// How often a copy through this process is tried. Only the checksum of the whole object reveals a damaged
-/// reply, so each try reads the whole object again.
+/// reply, so each attempt reads the whole object again.
 const TRIES_MAX: u32 = 3;
 
 /// Key, size and checksum of an object, as a root or pin records them.
@@ -112,7 +112,7 @@ impl Bucket {
     pub(crate) async fn copy_foreign(&self, from: Known<'_>, key: &str) -> Result<()> {
         let wrong = |what: String| {
             StoreError::Corruption(format!(
-                "{} in {} {what}, as its root does not say",
+                "{} in {} {what}, which differs from its root",
                 from.key,
                 self.place()
             ))

@@ -11,7 +11,7 @@
 //! MOUNT-1: the owner notes the key of a mount's pin in memory before it creates the pin. So its collector
 //!     can delete every pin of a mount in its own epoch or an earlier one whose key was not noted: it belongs
 //!     to a mount that has ended, or to a former process. It leaves the pins of later epochs alone: they are
-//!     of an owner that has fenced this process, which possibly has not noticed that yet.
+//!     of an owner that has fenced this process, which may not have noticed that yet.
 
 use crate::error::{Result, StoreError};
 use crate::files::{FileHandle, FileRecord, Files};
@@ -23,6 +23,7 @@ use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::shared::Shared;
+use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::local::random_nonce;
 use crate::protocol::start::restore::{LogWriter, write_manifest};
 use crate::protocol::store::Store;
@@ -30,6 +31,12 @@ use crate::requests::bucket::Bucket;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a mount of a moment waits until the bucket has the newest commits, and how often it looks.
+const COVER_TIMEOUT: Duration = Duration::from_secs(30);
+const COVER_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A state of the past that is pinned and can be read. It stays readable until this value is dropped.
 pub struct Mount {
@@ -79,10 +86,37 @@ impl Store {
         let hold = Hold::Owner { shared: shared.clone(), pin: pin.clone() };
         let work = async {
             let past = Past::named(&shared.bucket, when).await?;
+            let covered_us = match past {
+                Past::At(_) if shared.history.limits().is_on() => Some(self.cover_all().await?),
+                _ => None,
+            };
+            let inspector = Inspector::of_owner(shared.bucket.clone(), covered_us);
             let request = request(Some(past), schema, &shared.server_id);
-            hold_in(&shared.bucket, &pin, &request, &mut Pins::default(), dir).await
+            let moment = inspector.pin_for_clone(&pin, &request, &mut Pins::default()).await?;
+            write_directory(&shared.bucket, &moment, dir).await?;
+            Ok(moment)
         };
         Ok(Mount::new(&shared.files, shared.files.block_on(work)??, hold))
+    }
+
+    /// Ships the log, and waits until the bucket has every commit that was acknowledged by now. Returns this
+    /// time, in microseconds since 1970 (past.rs, PAST-4). Errors: `Fenced`; `Unavailable` when the bucket
+    /// does not take the log.
+    async fn cover_all(&self) -> Result<u64> {
+        let (now_us, start, path) = (wall_clock_ms() * 1000, Instant::now(), &self.shared.path);
+        let (position, ddl) = (path.position(), path.ddl_noted());
+        self.want(position, ddl);
+        while !path.is_covered(position, ddl) {
+            self.shared.check_fence()?;
+            if start.elapsed() > COVER_TIMEOUT {
+                return Err(StoreError::Unavailable(format!(
+                    "the bucket has not taken the newest commits within {} s, so it does not have all moments yet",
+                    COVER_TIMEOUT.as_secs()
+                )));
+            }
+            tokio::time::sleep(COVER_INTERVAL).await;
+        }
+        Ok(now_us)
     }
 }
 
@@ -127,24 +161,17 @@ impl Mount {
 /// Makes the request to pin the state `past`; None: the newest state in the bucket. `place` and `creator` are
 /// shown in lists of pins.
 pub(in crate::protocol) fn request(past: Option<Past>, place: &str, creator: &str) -> CloneRequest {
-    CloneRequest { past, place: place.to_owned(), creator: creator.to_owned(), discards_unfinished: false }
+    CloneRequest {
+        past,
+        place: place.to_owned(),
+        creator: creator.to_owned(),
+        discards_unfinished: false,
+        expires_s: None,
+    }
 }
 
-/// Creates the pin `key` for the requested state, and writes the files that RocksDB needs beside its table
-/// files into `dir`, which must not exist. Notes the pin in `pins`, also when this function fails.
-pub(in crate::protocol) async fn hold_in(
-    bucket: &Bucket,
-    key: &str,
-    request: &CloneRequest,
-    pins: &mut Pins,
-    dir: &Path,
-) -> Result<Moment> {
-    let moment = Inspector::new(bucket.clone()).pin_for_clone(key, request, pins).await?;
-    write_directory(bucket, &moment, dir).await?;
-    Ok(moment)
-}
-
-async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
+/// Writes the files of a pinned state that RocksDB needs beside its table files into `dir`, which must not exist.
+pub(in crate::protocol) async fn write_directory(bucket: &Bucket, moment: &Moment, dir: &Path) -> Result<()> {
     let root = &moment.image.root;
     write_manifest(bucket, root, dir).await?;
     let mut logs = LogWriter::new(dir.to_owned(), root.wal_min);

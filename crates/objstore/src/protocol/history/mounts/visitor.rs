@@ -10,14 +10,16 @@ use crate::error::Result;
 use crate::files::{Files, FilesConfig};
 use crate::log::LogFn;
 use crate::machine::Executor;
-use crate::protocol::history::clone::Pins;
-use crate::protocol::history::mounts::mount::{Hold, Mount, hold_in, request};
+use crate::protocol::history::clone::{CloneRequest, Pins};
+use crate::protocol::history::mounts::mount::{Hold, Mount, request, write_directory};
 use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
+use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::diff::PRESENT;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::local::random_nonce;
 use crate::requests::bucket::Bucket;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -53,24 +55,39 @@ impl Visitor {
     /// `dir`, which must not exist. `when` is [`PRESENT`] (everything in the bucket), the name of a snapshot,
     /// or a moment.
     ///
-    /// Errors, requests: those of [`Store::mount`](crate::protocol::Store::mount), and a DELETE when the
+    /// Errors, requests: as [`Store::mount`](crate::protocol::Store::mount), and a DELETE when the
     /// mount is dropped. A process that is killed leaves the pin, which `atollctl snapshot list` shows as a
     /// copy.
     pub fn mount(&self, when: &str, dir: &Path) -> Result<Mount> {
-        let mut pins = Pins::default();
-        let key = pin::copy_key(&random_nonce()?);
-        let work = async {
-            let past = match when {
-                PRESENT => None,
-                when => Some(Past::named(&self.bucket, when).await?),
-            };
-            let request = request(past, "a comparison of rows", &self.creator);
-            hold_in(&self.bucket, &key, &request, &mut pins, dir).await
+        let past = match when {
+            PRESENT => None,
+            when => Some(self.files.block_on(Past::named(&self.bucket, when))??),
         };
-        let moment = self.files.block_on(work);
-        // When `moment` is an error, the function returns in the next line and drops `hold`, which deletes
-        // the pins.
+        let (moment, hold) = self.pin(request(past, "a comparison of rows", &self.creator))?;
+        self.files.block_on(write_directory(&self.bucket, &moment, dir))??;
+        Ok(Mount::new(&self.files, moment, hold))
+    }
+
+    /// Pins the requested state. When the statement is killed meanwhile, this waits for the end of the pin's PUT: the
+    /// bucket could carry out a PUT that nobody waits for after the DELETE of the pin.
+    fn pin(&self, request: CloneRequest) -> Result<(Moment, Hold)> {
+        let (inspector, key) = (Inspector::new(self.bucket.clone()), pin::copy_key(&random_nonce()?));
+        let mut pinning = self.executor.handle().spawn(async move {
+            let mut pins = Pins::default();
+            let moment = inspector.pin_for_clone(&key, &request, &mut pins).await;
+            (moment, pins)
+        });
+        let waited = self.files.block_on(async { (&mut pinning).await });
+        let (ended, error) = match waited {
+            Ok(ended) => (ended, None),
+            Err(interrupted) => (self.executor.block_on(pinning), Some(interrupted)),
+        };
+        let (moment, pins) = ended.unwrap_or_else(|panicked| resume_unwind(panicked.into_panic()));
+        // When this function fails, the drop of `hold` deletes the pins.
         let hold = Hold::Visitor { executor: self.executor.clone(), pins };
-        Ok(Mount::new(&self.files, moment??, hold))
+        match error {
+            Some(interrupted) => Err(interrupted),
+            None => Ok((moment?, hold)),
+        }
     }
 }

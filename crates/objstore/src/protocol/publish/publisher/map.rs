@@ -62,7 +62,7 @@ impl Publisher {
     /// Writes the marker and, for a new map, `ATOLL_FILES`. Both must be durable before `root` is created in
     /// the bucket, so that they are never behind the newest root of this process (DIR-2).
     ///
-    /// `nonce`: the nonce of the root. `is_new_map`: the file map differs from that of the previous root.
+    /// `nonce`: the nonce of the root. `is_new_map`: the file map differs from the previous root's.
     pub(super) async fn write_local(&self, root: &Root, nonce: &Nonce, is_new_map: bool) -> Result<()> {
         let shared = &self.shared;
         let (dir, db_uuid) = (shared.local_dir.clone(), shared.db_uuid.clone());

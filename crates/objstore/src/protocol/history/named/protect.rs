@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! a program that protects S                    a program that drops S
-//!   create snapshot/<S>-until-<seconds>          list snapshot/: is S protected? refuse
-//!   does the name of S still exist?              delete the name of S
-//!   no: delete the protection, S is gone         list snapshot/ again: protected? create the name, refuse
+//!   create snapshot/<P>-until-<seconds>          list snapshot/: is S protected? refuse
+//!   does the name of S still exist?              mark the name of S as dropped
+//!   no: delete the protection, S is gone         list snapshot/ again: protected? name S again, refuse
 //!                                                delete the pin of S, and its protections that have ended
 //! ```
+//!
+//! P is the random part of the pin's key. So no later snapshot of the same name has a protection with this
+//! key, which a DELETE that lands late could take away. Earlier versions wrote the digits of the name in its
+//! place; such a protection counts for the snapshot that has the name.
 //!
 //! PROTECT-1: if one program protects S while another one drops S, at least one of them sees what the other
 //!     did and gives up. So a snapshot that was reported as protected exists. A clock only decides whether a
@@ -27,8 +31,7 @@ use crate::requests::bucket::{Bucket, ObjectInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// When the protection of each snapshot ends, in seconds since 1970, by the key of the record with the
-/// snapshot's name.
+/// When each protection ends, in seconds since 1970, by what it protects ([`protected`]).
 #[derive(Debug, Default)]
 pub(in crate::protocol) struct Protections(HashMap<String, u64>);
 
@@ -38,7 +41,7 @@ impl Protections {
         Ok(Self::among(&bucket.list(names::SNAPSHOT_DIR, None).await?))
     }
 
-    fn among(objects: &[ObjectInfo]) -> Self {
+    pub(in crate::protocol) fn among(objects: &[ObjectInfo]) -> Self {
         let mut latest = HashMap::new();
         for (key, until_s) in objects.iter().filter_map(|object| names::parse_protection(&object.key)) {
             let entry = latest.entry(key.to_owned()).or_insert(until_s);
@@ -47,11 +50,17 @@ impl Protections {
         Self(latest)
     }
 
-    /// Returns until when the snapshot `name` is protected, which is possibly a time that has passed. None:
-    /// it was never protected.
-    pub(in crate::protocol) fn until_s(&self, name: &str) -> Option<u64> {
-        self.0.get(&SnapshotName::key(name)).copied()
+    /// Returns until when the snapshot `name` with the pin `pin` is protected; this can be a time that
+    /// has passed. None: it was never protected.
+    pub(in crate::protocol) fn until_s(&self, name: &str, pin: &str) -> Option<u64> {
+        let keys = [protected(pin), SnapshotName::key(name, 0)];
+        keys.iter().filter_map(|key| self.0.get(key)).max().copied()
     }
+}
+
+/// Returns what the key of a protection begins with, if it protects the snapshot with the pin `pin`.
+pub(in crate::protocol) fn protected(pin: &str) -> String {
+    format!("{}{}", names::SNAPSHOT_DIR, pin.strip_prefix(names::PIN_DIR).unwrap_or(pin))
 }
 
 impl Inspector {
@@ -64,45 +73,51 @@ impl Inspector {
         if until_s <= now_s() {
             return Err(StoreError::Invalid(format!("{} is over", moment(until_s))));
         }
-        self.snapshot_pin(name).await?;
-        let (key, nonce) = (names::protection(&SnapshotName::key(name), until_s), random_nonce()?);
+        let named = self.snapshot_pin(name).await?;
+        let (key, nonce) = (names::protection(&protected(&named.pin), until_s), random_nonce()?);
         self.bucket().create_slot(&key, Bytes::copy_from_slice(&nonce), &nonce).await?;
-        // Rule PROTECT-1: another program has possibly dropped the snapshot before it could see this
+        // Rule PROTECT-1: another program may have dropped the snapshot before it could see this
         // protection. So the snapshot must still exist now; otherwise the protection is deleted again.
-        if let Err(error) = self.snapshot_pin(name).await {
-            if error.is_not_found() {
-                self.bucket().delete(&key).await?;
-            }
-            return Err(error);
+        let still = self.snapshot_pin(name).await;
+        let is_gone = match &still {
+            Ok(still) => still.pin != named.pin,
+            Err(error) => error.is_not_found(),
+        };
+        if is_gone {
+            self.bucket().delete(&key).await?;
+            let object = format!("snapshot '{name}', which was dropped meanwhile");
+            return Err(StoreError::NotFound { operation: "protecting", object });
         }
-        Ok(Protections::read(self.bucket()).await?.until_s(name).unwrap_or(until_s))
+        still?;
+        Ok(Protections::read(self.bucket()).await?.until_s(name, &named.pin).unwrap_or(until_s))
     }
 
     /// Checks that the snapshot `name` is not protected. Errors: `Invalid` if it is. Requests: a LIST.
-    pub(in crate::protocol) async fn check_unprotected(&self, name: &str) -> Result<()> {
-        match Protections::read(self.bucket()).await?.until_s(name) {
+    pub(in crate::protocol) async fn check_unprotected(&self, name: &str, pin: &str) -> Result<()> {
+        match Protections::read(self.bucket()).await?.until_s(name, pin) {
             Some(until_s) if until_s > now_s() => Err(StoreError::Invalid(format!(
-                "the snapshot '{name}' is protected until {}: nobody drops it before",
+                "the snapshot '{name}' is protected until {}: it cannot be dropped before",
                 moment(until_s)
             ))),
             _ => Ok(()),
         }
     }
 
-    /// Checks that the pin `key` is not that of a protected snapshot. Errors: `Invalid` if it is.
+    /// Checks that the pin `key` does not belong to a protected snapshot. Errors: `Invalid` if it is.
     pub(in crate::protocol) async fn check_pin_unprotected(&self, key: &str) -> Result<()> {
         match pin::read(self.bucket(), key).await {
-            Ok(pin) if pin.kind == PinKind::Snapshot => self.check_unprotected(&pin.name).await,
+            Ok(pin) if pin.kind == PinKind::Snapshot => self.check_unprotected(&pin.name, key).await,
             Ok(_) | Err(StoreError::Corruption(_)) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
     /// Deletes the protections of the snapshot `name`, which was dropped.
-    pub(in crate::protocol) async fn forget_protections(&self, name: &str) -> Result<()> {
-        let own = SnapshotName::key(name);
+    pub(in crate::protocol) async fn forget_protections(&self, name: &str, pin: &str) -> Result<()> {
+        let own = [protected(pin), SnapshotName::key(name, 0)];
         for object in self.bucket().list(names::SNAPSHOT_DIR, None).await? {
-            if names::parse_protection(&object.key).is_some_and(|(snapshot, _)| snapshot == own) {
+            let snapshot = names::parse_protection(&object.key).map(|(snapshot, _)| snapshot);
+            if snapshot.is_some_and(|snapshot| own.iter().any(|own| own == snapshot)) {
                 self.bucket().delete(&object.key).await?;
             }
         }

@@ -4,7 +4,9 @@ use crate::error::{Result, StoreError};
 use crate::protocol::copies::adopt::Progress;
 use crate::protocol::format::names;
 use crate::protocol::gc;
-use crate::protocol::history::pin::{self, SnapshotName};
+use crate::protocol::history::named::protect::protected;
+use crate::protocol::history::named::snapshot_names::Named;
+use crate::protocol::history::pin;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::requests::origin;
 use crate::requests::s3::object_lock::LockMode;
@@ -37,7 +39,7 @@ impl Inspector {
         until_s: u64,
         progress: Progress<'_>,
     ) -> Result<u64> {
-        let pin = self.snapshot_pin(name).await?;
+        let Named { key: named, pin } = self.snapshot_pin(name).await?;
         let mut keys: Vec<Arc<str>> = gc::keys_of_pin(self.bucket(), &pin).await?.into_iter().collect();
         if keys.is_empty() {
             return Err(StoreError::NotFound { operation: "locking", object: format!("snapshot '{name}'") });
@@ -48,8 +50,7 @@ impl Inspector {
         let parents: BTreeSet<String> = origins.collect();
         let own_pin = pin::clone_key(&self.identity().await?.db_uuid);
         keys.extend(parents.iter().map(|parent| Arc::from(origin::join(parent, &own_pin))));
-        let named = SnapshotName::key(name);
-        let protection = names::protection(&named, until_s);
+        let protection = names::protection(&protected(&pin), until_s);
         keys.extend([names::DB, &*pin, &*named, &*protection].map(Arc::from));
         let all = keys.len() as u64;
         let lock = |key: Arc<str>| async move { self.bucket().lock_object(&key, mode, until_s).await };

@@ -4,17 +4,18 @@ use crate::error::Result;
 use crate::protocol::format::image::Image;
 use crate::protocol::gc::{Held, Use};
 use crate::protocol::history::pin::{self, Listed};
-use crate::protocol::history::snapshot::{SnapshotStatus, status_of_pin};
+use crate::protocol::history::snapshot::SnapshotStatus;
 use crate::protocol::inspection::fsck::needs_of;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::snapshot_list::status_of_pin;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The row of the history in `atollctl snapshot list`, and the history's table files.
 pub(in crate::protocol) struct HistoryStatus {
     pub(in crate::protocol) status: SnapshotStatus,
-    /// The keys of the table files that the pinned roots of the history need.
-    pub(in crate::protocol) files: Vec<Arc<str>>,
+    /// The table files that the pinned roots of the history need, with their sizes.
+    pub(in crate::protocol) files: Vec<(Arc<str>, u64)>,
 }
 
 impl Inspector {
@@ -50,7 +51,8 @@ impl Inspector {
         let is_shared = |key: &&Arc<str>| is_live(key) || held.is_pinned(key);
         let shared = held.history.files().filter(|(key, _)| is_shared(key));
         let shared_bytes = shared.map(|(_, bytes)| bytes).sum();
-        let files: Vec<Arc<str>> = held.history.files().map(|(key, _)| Arc::clone(key)).collect();
+        let files: Vec<(Arc<str>, u64)> =
+            held.history.files().map(|(key, bytes)| (Arc::clone(key), bytes)).collect();
         let status = SnapshotStatus {
             files: files.len() as u64,
             shared_bytes,
