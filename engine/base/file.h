@@ -16,7 +16,7 @@ inline std::string content_of(const std::filesystem::path &file) {
   return content.bad() ? std::string() : content.str();
 }
 
-// Creates the file, or replaces its content. Returns false when writing fails; the file is then possibly
+// Creates the file, or replaces its content. Returns false when writing fails; the file may then be
 // incomplete.
 inline bool write_content(const std::filesystem::path &file, const std::string &content) {
   std::ofstream out(file, std::ios::binary);

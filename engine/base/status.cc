@@ -32,6 +32,8 @@ const char *code_name(Code code) {
       return "bug";
     case Code::kNoMemory:
       return "no memory";
+    case Code::kForeignKey:
+      return "foreign key";
   }
   return "unknown";
 }

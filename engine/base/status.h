@@ -31,6 +31,7 @@ enum class Code : uint8_t {
   kCorruption = 11,  // Stored bytes broke a checksum or an invariant. Never retry, never ignore.
   kBug = 12,         // A mistake in Atoll's code: a broken contract or an unexpected exception. Fix the code.
   kNoMemory = 13,    // The process got no memory or no thread. The statement is rolled back; retry later.
+  kForeignKey = 14,  // A constraint FOREIGN KEY refuses the row. The statement reports it, or skips the row.
 };
 
 // A code and a message for the user; kOk has no message. Copying a kOk costs nothing.

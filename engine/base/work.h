@@ -41,13 +41,14 @@ enum class WorkKind : uint8_t {
   kRangeLocks,      // ranges that were locked
   kWrites,          // puts and removals added to a write set
   kLogBytes,        // bytes committed to the log
-  kLogSyncs,        // syncs of the log that a commit waited for
+  kLogSyncs,        // syncs of the log that a commit, or a change of definitions, waited for
 };
 constexpr size_t kWorkKinds = static_cast<size_t>(WorkKind::kLogSyncs) + 1;
 
 // The name of a counter in SHOW STATUS, without the prefix "Atoll_work_".
 std::string_view work_name(WorkKind kind);
 
+// The counters of one connection or helper thread. An OwnWork takes one and gives it back.
 class Work {
  public:
   void add(WorkKind kind, uint64_t count) {

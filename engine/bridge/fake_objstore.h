@@ -111,6 +111,8 @@ struct atoll_file {
 
 extern "C" {
 
+ATOLL_FAKE void atoll_store_make_room(const atoll_store *) {}
+
 ATOLL_FAKE atoll_result atoll_store_add_file(atoll_store *store, uint64_t number, const char *path) {
   const atoll_result result = store->record("add " + std::to_string(number));
   if (result.code != 0) return result;

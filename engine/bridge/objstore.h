@@ -68,22 +68,23 @@ typedef struct {
   int (*wish)(void);
 } atoll_store_config;
 
-/* Returns an object that remembers, between a process's tries to open the database, for which owner the
- * process waits and which epoch a failed try has claimed. Null when there is no memory for the object. The
- * caller frees the object after the last try. */
+/* Returns an object that remembers, between a process's attempts to open the database, for which owner the
+ * process waits and which epoch a failed attempt has claimed. Null when there is no memory for the object.
+ * The caller frees the object after the last attempt. */
 atoll_opener *atoll_opener_new(void);
 void atoll_opener_free(atoll_opener *opener);
 
-/* Returns the milliseconds for which the owner that the last try has seen must still show no sign of life
- * before a try can succeed. 0 if the last try did not fail because of such an owner. No request. */
+/* Returns the milliseconds for which the owner that the last attempt has seen must still show no sign of
+ * life before an attempt can succeed. 0 if the last attempt did not fail because of such an owner. No
+ * request. */
 uint32_t atoll_opener_waits_ms(const atoll_opener *opener);
 
 /* Connects, probes conditional writes, reads or creates the database, claims a new epoch and
  * fences the former ones; restores local_dir from the newest root when it is absent.
- * This is one try, which never waits for another owner. Without take_over, it fails with kUnavailable while
- * another owner may live; the caller then tries again every few seconds, with the same opener. It fails with
- * kReadOnly when another owner does live. `opener` may be null: then nothing is remembered between tries.
- * Nothing changes in the bucket before the claim.
+ * This is one attempt, which never waits for another owner. Without take_over, it fails with kUnavailable
+ * while another owner may live; the caller then tries again every few seconds, with the same opener. It fails
+ * with kReadOnly when another owner does live. `opener` may be null: then nothing is remembered between
+ * attempts. Nothing changes in the bucket before the claim.
  * Errors: kInvalid (the configuration is wrong; the message names the variable and what to do),
  * kUnavailable, kReadOnly (another live server owns the bucket, or the bucket has no conditional writes),
  * kCorruption.
@@ -97,6 +98,11 @@ atoll_result atoll_store_close(atoll_store *store, uint32_t timeout_ms);
 
 /* Returns 1 if atoll_store_open() has rebuilt local_dir from the bucket, else 0. */
 int atoll_store_was_restored(const atoll_store *store);
+
+/* Calls `each` with the newest GTID of each replication domain among the commits that the database has. */
+void atoll_store_newest_gtids(const atoll_store *store, void *context,
+                              void (*each)(void *context, uint32_t domain, uint32_t server,
+                                           uint64_t sequence));
 
 /* ---- Table files (.sst, .blob). `number` is RocksDB's file number. ------------------------- */
 
@@ -135,7 +141,7 @@ atoll_result atoll_store_file_size(const atoll_store *store, uint64_t number, ui
 void atoll_store_list_files(const atoll_store *store, void *context,
                             void (*each)(void *context, uint64_t number, uint64_t size));
 
-/* A snapshot of the database, or another pin, such as that of a clone. The texts are valid during the
+/* A snapshot of the database, or another pin, such as a clone's. The texts are valid during the
  * callback. */
 typedef struct {
   const char *name; /* the snapshot's name; or where the clone is; or the schema of the mount */
@@ -173,11 +179,22 @@ atoll_result atoll_store_drop_snapshot(const atoll_store *store, const char *nam
  * damaged), kInterrupted. */
 atoll_result atoll_store_is_clone(const atoll_store *store, uint8_t *is_clone);
 
+/* Whether no user may read rows before they are masked, because the database was made by
+ * `atollctl clone --mask` or is a clone of such a database (rule MASK-3). `masked_in`: the uuid of the
+ * database in which the rows were masked last; "": never. */
+uint8_t atoll_store_owes_masking(const atoll_store *store, const char *masked_in);
+
 /* Calls `each` for every snapshot and every other pin (once for all pins of the history), the oldest first.
- * Requests: two LISTs, and those that read the newest root and the root of each pin. Errors: kUnavailable,
+ * Requests: three LISTs, and those that read the newest root and the root of each pin. Errors: kUnavailable,
  * kInterrupted. */
 atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
                                         void (*each)(void *context, const atoll_snapshot *snapshot));
+
+/* As atoll_store_list_snapshots(), but the numbers about files are 0, and a root that is missing is not
+ * noticed. Requests: two LISTs, and a GET or two per pin outside of the history. Errors: kUnavailable,
+ * kInterrupted. */
+atoll_result atoll_store_list_pins(const atoll_store *store, void *context,
+                                   void (*each)(void *context, const atoll_snapshot *snapshot));
 
 /* ---- Mounts: reading states of the past ----
  * The collector of the owner deletes the pins of its mounts that have ended, and of mounts of earlier
@@ -190,7 +207,7 @@ atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
  * must have been published before (atoll_store_publish). The caller removes `directory`, also after an error.
  * Errors: kInvalid (not a snapshot and not a moment; a moment outside the history, and the message names the
  * moments that can be restored), kFenced, kUnavailable, kNoSpace, kInterrupted.
- * Requests: those of a restore, and some small ones. */
+ * Requests: as a restore, and some small ones. */
 atoll_result atoll_store_mount(const atoll_store *store, const char *when, const char *schema,
                                const char *directory, atoll_mount **out);
 /* Opens a database only to read its states, whether another process owns it or not. Uses from `config` the
@@ -311,6 +328,10 @@ atoll_result atoll_store_may_write(const atoll_store *store);
 
 /* Returns 1 while a thread waits because the upload backlog is at its limit, else 0. One atomic load. */
 int atoll_store_is_backlog_full(const atoll_store *store);
+
+/* A caller that writes to the local disk calls this for each MiB. If the disk has less free space than the part
+ * cache leaves, the cache gives space back. Local disk work only; no errors. */
+void atoll_store_make_room(const atoll_store *store);
 
 /* For a server that shuts down: from now on no thread waits for the upload backlog. So flushes end even if
  * the bucket cannot be reached; the next start uploads their files. */

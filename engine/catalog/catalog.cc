@@ -1,5 +1,6 @@
 // The catalog in memory and its changes. Format of the records: record.h. Loading and repair:
-// catalog_open.cc. Recovery from interrupted ALTERs: interrupted_alters.cc.
+// catalog_open.cc. Recovery from interrupted ALTERs, and renaming: the folder
+// renaming. Constraints: foreign/references.cc.
 #include "catalog/catalog.h"
 
 #include <rocksdb/write_batch.h>
@@ -15,26 +16,6 @@
 
 namespace atoll::catalog {
 namespace {
-
-Status no_such_table(std::string_view database, std::string_view name) {
-  return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
-}
-
-// Whether the server gives this name to the new table or partition into which an ALTER copies rows. Source:
-// MariaDB 10.11.18, sql/sql_table.cc (mysql_alter_table), sql/ha_partition.cc (change_partitions).
-bool is_copy(std::string_view name) {
-  return name.starts_with("#sql-alter") || name.find("#TMP#") != std::string_view::npos;
-}
-
-// Returns the old name that the definition of a renamed table keeps for the recovery after a crash. Empty:
-// recovery needs no old name, as for most tables.
-std::string former_name(const TableDef &table, std::string_view new_database, std::string_view new_name) {
-  if (is_internal(new_name)) return table.name;
-  const bool partitions = is_partition(table.name) && is_partition(new_name);
-  if (!partitions && !table.logical_only) return {};
-  if (whole_table(table.name) == whole_table(new_name) && table.database == new_database) return {};
-  return name_key(table.database, table.name);
-}
 
 bool is_moved(const TableDef &former, const TableDef &now) {
   return former.family_id != now.family_id || former.prefix != now.prefix;
@@ -98,6 +79,10 @@ bool is_partition(std::string_view name) { return whole_table(name).size() != na
 std::string qualified_name(std::string_view database, std::string_view name) {
   std::string text("`");
   return text.append(database).append("`.`").append(name).append("`");
+}
+
+Status no_such_table(std::string_view database, std::string_view name) {
+  return Status(Code::kNotFound, "there is no table " + qualified_name(database, name) + " in the catalog");
 }
 
 Status exists_already(std::string_view database, std::string_view name) {
@@ -164,7 +149,10 @@ Catalog::Impl::Arrival Catalog::Impl::arrival(const TableDef &table, const Table
   arrival.table = std::make_shared<TableDef>(table);
   arrival.by_name.emplace(name_key(table.database, table.name), arrival.table);
   arrival.by_id.emplace(table.id, arrival.table);
-  if (former) arrival.former_name = name_key(former->database, former->name);
+  arrival.references = references_of(table);
+  if (!former) return arrival;
+  arrival.former_name = name_key(former->database, former->name);
+  arrival.former_references = references_of(*former);
   return arrival;
 }
 
@@ -172,14 +160,17 @@ TablePtr Catalog::Impl::install(Arrival arrival) noexcept {
   const ExclusiveLock lock(mutex);
   by_name.erase(arrival.former_name);
   by_id.erase(arrival.table->id);
+  for (const auto &reference : arrival.former_references) references.erase(reference);
   by_name.merge(arrival.by_name);
   by_id.merge(arrival.by_id);
+  references.merge(arrival.references);
   ++generation;
   return arrival.table;
 }
 
-void Catalog::Impl::forget(uint32_t table_id, const std::string &name) noexcept {
+void Catalog::Impl::forget(uint32_t table_id, const std::string &name, const References &former) noexcept {
   const ExclusiveLock lock(mutex);
+  for (const auto &reference : former) references.erase(reference);
   by_name.erase(name);
   by_id.erase(table_id);
   auto_increments.erase(table_id);
@@ -240,7 +231,7 @@ Status Catalog::create(TableDef *def, bool own_family) {
     status = impl_->find(def->database, def->name) ? exists_already(def->database, def->name)
                                                    : impl_->store_new(def, family, own);
   }
-  // After a failed write the catalog's row is possibly on disk all the same, so the family must stay. The
+  // After a failed write the catalog's row may be on disk all the same, so the family must stay. The
   // next opening of the catalog gives the family up if no row names it.
   if (status.code() == Code::kDuplicate && own) impl_->families->drop_family(family->id());
   return status;
@@ -248,6 +239,7 @@ Status Catalog::create(TableDef *def, bool own_family) {
 
 Status Catalog::Impl::store_new(TableDef *def, lsm::Family *family, bool own) {
   TableDef table = *def;
+  ATOLL_RETURN_IF_ERROR(check_names(table, 0));
   table.id = meta.next_id++;
   table.own_family = own;
   table.family_id = table.logical_only ? 0 : family->id();
@@ -270,69 +262,47 @@ Status Catalog::put_partitioned(TableDef table) {
   return find(table.database, table.name) ? update(table) : create(&table, false);
 }
 
-Status Catalog::update(const std::vector<TableDef> &defs) {
+Status Catalog::update(const std::vector<TableDef> &defs, const Counters &counters,
+                       const ForeignKeyChanges &changes) {
   const MutexLock lock(impl_->change_mutex);
+  std::vector<TableDef> changed;
+  ATOLL_RETURN_IF_ERROR(impl_->with_changes(defs, changes, &changed));
+  return impl_->update(changed, counters, true);
+}
+
+Status Catalog::update(const std::vector<TableDef> &defs) { return update(defs, {}); }
+
+Status Catalog::update_unsynced(const TableDef &def) {
+  const MutexLock lock(impl_->change_mutex);
+  std::vector<TableDef> changed;
+  ATOLL_RETURN_IF_ERROR(impl_->with_changes({def}, {}, &changed));
+  return impl_->update(changed, {}, false);
+}
+
+Status Catalog::Impl::update(const std::vector<TableDef> &defs, const Counters &counters, bool sync) {
   Doomed doomed;
   std::vector<uint32_t> emptied;  // ids of families that tables have moved out of
-  std::vector<Impl::Arrival> stored;
+  std::vector<Arrival> stored;
   rocksdb::WriteBatch batch;
   for (const TableDef &def : defs) {
-    const TablePtr former = impl_->find(def.id);
+    const TablePtr former = find(def.id);
     if (!former) return no_such_table(def.database, def.name);
     if (former->database != def.database || former->name != def.name)
       return Status(Code::kBug, "update() cannot rename " + qualified_name(former->database, former->name));
     add_left_behind(*former, def, &doomed);
-    impl_->put_table(&batch, def);
+    put_table(&batch, def);
     if (former->own_family && is_moved(*former, def)) emptied.push_back(former->family_id);
-    stored.push_back(Impl::arrival(def, former));
+    stored.push_back(arrival(def, former));
   }
-  if (!doomed.ranges.empty()) impl_->put_doomed(&batch, &doomed);
-  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
-  for (Impl::Arrival &each : stored) impl_->install(std::move(each));
-  for (const uint32_t family : emptied) impl_->drop_family(family);
-  if (!doomed.ranges.empty()) impl_->pending.push_back(std::move(doomed));
+  if (!doomed.ranges.empty()) put_doomed(&batch, &doomed);
+  put_counters(&batch, counters);
+  Counters known = counters;
+  ATOLL_RETURN_IF_ERROR(write(&batch, sync));
+  for (Arrival &each : stored) install(std::move(each));
+  install(std::move(known));
+  for (const uint32_t family : emptied) drop_family(family);
+  if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
   return Status::Ok();
-}
-
-// Renames all the tables in one write.
-Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
-  rocksdb::WriteBatch batch;
-  std::vector<Arrival> renamed;
-  for (const Renaming &renaming : renamings) {
-    if (find(renaming.database, renaming.name)) return exists_already(renaming.database, renaming.name);
-    TableDef table = *renaming.table;
-    table.former_name = former_name(table, renaming.database, renaming.name);
-    table.database = renaming.database;
-    table.name = renaming.name;
-    put_table(&batch, table);
-    renamed.push_back(arrival(table, renaming.table));
-  }
-  uint64_t visible_from = 0;
-  ATOLL_RETURN_IF_ERROR(write(&batch, true, &visible_from));
-  for (size_t i = 0; i < renamed.size(); i++) {
-    if (is_copy(renamings[i].table->name)) renamed[i].table->readable_from.number = visible_from;
-    install(std::move(renamed[i]));
-  }
-  return Status::Ok();
-}
-
-Status Catalog::rename(std::string_view database, std::string_view name, std::string_view new_database,
-                       std::string_view new_name) {
-  const MutexLock lock(impl_->change_mutex);
-  const TablePtr table = impl_->find(database, name);
-  if (!table) return no_such_table(database, name);
-  return impl_->rename({{table, std::string(new_database), std::string(new_name)}});
-}
-
-Status Catalog::rename_partitioned(std::string_view database, std::string_view whole,
-                                   std::string_view new_database, std::string_view new_whole) {
-  const MutexLock lock(impl_->change_mutex);
-  std::vector<Impl::Renaming> renamings;
-  for (const TablePtr &table : with_partitions(database, whole)) {
-    std::string new_name = std::string(new_whole) + table->name.substr(whole.size());
-    renamings.push_back({table, std::string(new_database), std::move(new_name)});
-  }
-  return renamings.empty() ? no_such_table(database, whole) : impl_->rename(renamings);
 }
 
 std::vector<TablePtr> Catalog::with_partitions(std::string_view database, std::string_view whole) const {
@@ -347,8 +317,10 @@ Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
   Doomed doomed;
   rocksdb::WriteBatch batch;
   std::vector<std::string> names;
+  std::vector<References> former;
   for (const TablePtr &table : tables) {
     names.push_back(name_key(table->database, table->name));
+    former.push_back(references_of(*table));
     for (const RecordKind kind : {RecordKind::kTable, RecordKind::kAutoIncrement, RecordKind::kStatistics})
       remove(&batch, table_key(kind, table->id));
     if (!table->own_family && !table->logical_only) doomed.ranges.push_back(table_range(*table));
@@ -356,7 +328,7 @@ Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
   if (!doomed.ranges.empty()) put_doomed(&batch, &doomed);
   ATOLL_RETURN_IF_ERROR(write(&batch, true));
   for (size_t i = 0; i < tables.size(); i++) {
-    forget(tables[i]->id, names[i]);
+    forget(tables[i]->id, names[i], former[i]);
     if (tables[i]->own_family) drop_family(tables[i]->family_id);
   }
   if (!doomed.ranges.empty()) pending.push_back(std::move(doomed));
@@ -470,6 +442,11 @@ Status Catalog::reclaim() {
   const MutexLock lock(impl_->change_mutex);
   std::erase_if(impl_->pending, [&gone](const Doomed &doomed) { return gone.contains(doomed.number); });
   return Status::Ok();
+}
+
+bool Catalog::is_reclaimed() const {
+  const MutexLock lock(impl_->change_mutex);
+  return impl_->pending.empty();
 }
 
 }  // namespace atoll::catalog

@@ -24,6 +24,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "catalog/description/foreign_key.h"
+#include "catalog/description/table_description.h"
 #include "codec/row_codec.h"
 #include "lsm/rows.h"
 
@@ -70,8 +72,8 @@ struct FormerPlace {
 struct TableDef {
   uint32_t id = 0;
   std::string database;  // the name of its directory (encoded, e.g. "db@002d1")
-  // The name of the table's file without the ending. The name of a partition contains #P#, and that of the
-  // temporary table of an ALTER begins with #sql-.
+  // The name of the table's file without the ending. The name of a partition contains #P#, and the name of
+  // the temporary table of an ALTER begins with #sql-.
   std::string name;
   uint32_t family_id = 0;
   uint32_t prefix = 0;  // the first 4 bytes of all keys of the table; 0 in a family of its own
@@ -86,6 +88,10 @@ struct TableDef {
   std::vector<SchemaVersion> versions;  // ascending; rows are written in the last one
   // The defaults of columns that an instant ALTER added: older rows, which it did not rewrite, have these.
   std::vector<codec::ColumnDefault> defaults;
+  // Columns and keys. Not known for the entry of a whole partitioned table, and for an entry of an earlier
+  // version of Atoll until a server that may write opens the table.
+  TableDescription description;
+  std::vector<ForeignKeyDef> foreign_keys;  // of this table as the child, sorted by name
   std::string frm;            // content of the .frm file; empty for partitions, and #sql- copies without one
   std::string par;            // content of the .par file; only the entry of a whole partitioned table has it
   bool logical_only = false;  // the entry of a whole partitioned table: it has frm and par, but no rows
@@ -124,6 +130,8 @@ struct Clone {
   std::vector<uint16_t> dropped_indexes = {};  // see Catalog::dropped_indexes()
 };
 
+// A database (SQL schema) with tables in the catalog, so that a server with an empty data directory can
+// make its directory again.
 struct DatabaseDef {
   std::string name;     // the name of its directory
   std::string options;  // content of db.opt
@@ -134,6 +142,13 @@ struct DatabaseDef {
 struct SideFile {
   std::string database, file_name, content;
   bool operator==(const SideFile &) const = default;
+};
+
+// Where the statements of atoll_mask_file have run, by the uuids of databases. A clone of a database begins
+// with the record of its parent.
+struct MaskingRecord {
+  std::string done_in;   // the database in which all of them have run last; "": they have never run
+  std::string begun_in;  // the database in which they have begun and have not all ended; "": there is none
 };
 
 // True for names that the server gives to tables during an ALTER ("#sql-...").
@@ -159,6 +174,11 @@ struct FinishedAlters {
   std::vector<std::string> kept;      // old tables of Fate::kKeep, by their new names #sqlx-...
 };
 
+using Counters = std::map<uint32_t, uint64_t>;  // table id -> the next AUTO_INCREMENT value to give out
+
+// The catalog of one open database. The Engine opens it after the families and destroys it before them.
+// Threads: any. A TablePtr that it returns never changes, and stays valid as long as somebody holds it;
+// a changed definition is another object.
 class Catalog {
  public:
   using FateOf = std::function<Fate(const TableDef &)>;
@@ -169,10 +189,10 @@ class Catalog {
   ~Catalog();
 
   // Reads from the catalog family of a past state of the server: the tables of one database, except those
-  // under internal names, and the database's db.opt. Changes nothing. Errors: kCorruption; kNotFound (the
-  // database had no tables).
+  // under internal names, and the database's db.opt, and the record about masking. Changes nothing. Errors:
+  // kCorruption; kNotFound (the database had no tables).
   static Status read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
-                     std::string *options);
+                     std::string *options, MaskingRecord *masking);
 
   // Reads the tables of all databases from the catalog family of a past state, without those under internal
   // names. It also leaves out the entries of whole partitioned tables, because they have no rows of their
@@ -185,10 +205,17 @@ class Catalog {
   std::vector<TablePtr> list(std::string_view database) const;  // "" = of all databases
   // The table of that name, if there is one, and after it all its partitions.
   std::vector<TablePtr> with_partitions(std::string_view database, std::string_view whole) const;
+  // The tables that have a FOREIGN KEY to that table, whether it exists or not; itself included if it refers
+  // to itself. Tables under internal names (is_internal()) have no parents. No I/O.
+  std::vector<TablePtr> children_of(std::string_view database, std::string_view table) const;
+  // The table of the database that has a constraint of that name, with upper and lower case the same;
+  // nullptr: there is none. Tables under internal names do not count. No I/O.
+  TablePtr with_foreign_key(std::string_view database, std::string_view constraint) const;
   uint64_t generation() const;  // a number that grows with each change of a definition
 
   // Gives the table an id, a family (one of its own if `own_family`) and a prefix, enters them in `def` and
-  // stores it. Errors: kDuplicate (exists), kUnavailable, kFenced, kNoSpace, kReadOnly.
+  // stores it. Errors: kDuplicate (exists), kInvalid (another table of the database has a constraint of the
+  // same name), kUnavailable, kFenced, kNoSpace, kReadOnly.
   Status create(TableDef *def, bool own_family);
   // Reserves places in the shared family for rows of tables that are not stored yet. Until add_clones()
   // stores the tables, give_up() and a restart after a crash have the rows at these places deleted.
@@ -196,23 +223,36 @@ class Catalog {
   Status reserve(size_t count, std::vector<Place> *places);
   void give_up(const std::vector<Place> &places) noexcept;
   // The ordinals of dropped indexes of a table whose entries reclaim() has not deleted yet. The caller asks
-  // before it copies or shares the table's entries for a clone, because the clone possibly gets these entries
+  // before it copies or shares the table's entries for a clone, because the clone may get these entries
   // too, and they must be deleted there.
   std::vector<uint16_t> dropped_indexes(const TableDef &table) const;
   // Stores the definitions of clones, all in one write. Each clone gets the AUTO_INCREMENT counter and the
-  // statistics of its source. Errors: as create().
+  // statistics of its source. Errors: as create(); after kDuplicate and kInvalid nothing was written.
   Status add_clones(const std::vector<Clone> &clones);
   // Replaces stored definitions, all in one write. reclaim() later deletes the entries of indexes that a new
   // definition lacks. When a table has moved out of the shared family, reclaim() deletes its old rows once no
   // snapshot older than the table's readable_from is held. When it has moved out of a family of its own, that
-  // family is dropped at once. Errors: kNotFound, and as create().
+  // family is dropped at once. `counters`: AUTO_INCREMENT counters to store in the same write, by table id.
+  // TableDef::foreign_keys of `defs` do not count: the stored constraints stay, except for `changes` of the
+  // first table of `defs` and of its children. Errors: kNotFound, and as create().
+  Status update(const std::vector<TableDef> &defs, const Counters &counters,
+                const ForeignKeyChanges &changes = {});
   Status update(const std::vector<TableDef> &defs);
   Status update(const TableDef &def) { return update(std::vector<TableDef>{def}); }
+  // As update(), but the write is not synced. Rows::sync_wal() syncs what several calls have written.
+  Status update_unsynced(const TableDef &def);
+  // Stores the description of a table that has none, because an earlier version of Atoll has made its entry.
+  // The write is not synced: if it is lost, the next open of the table repeats it. *out: the definition with
+  // its description. Errors: as update(); kBug if the description is impossible.
+  Status describe(uint32_t table_id, const TableDescription &description, TablePtr *out);
   // Creates or replaces the entry of a whole partitioned table, which has a definition but no rows of its
   // own. Errors: as create() and update().
   Status put_partitioned(TableDef table);
+  // Renames a table. `references`: how its constraints and those of its children follow, in the same write.
+  // Errors: kNotFound, kDuplicate (a table has the new name), kInvalid (another table of the database has a
+  // constraint with the new name of a constraint), and as create().
   Status rename(std::string_view database, std::string_view name, std::string_view new_database,
-                std::string_view new_name);
+                std::string_view new_name, const RenamedReferences &references = {});
   // As rename(), for a table with all its partitions, in one write.
   Status rename_partitioned(std::string_view database, std::string_view whole, std::string_view new_database,
                             std::string_view new_whole);
@@ -236,8 +276,9 @@ class Catalog {
   // Deletes the rows and entries of dropped and truncated tables and of dropped indexes, with one range
   // deletion for ranges that touch. The background thread calls it each second. It makes no I/O when there is
   // nothing to delete. Ranges that could not be deleted stay in the catalog for the next call, also over a
-  // restart. Errors: those of lsm::Families::delete_range.
+  // restart. Errors: as lsm::Families::delete_range.
   Status reclaim();
+  bool is_reclaimed() const;  // whether there is nothing left for reclaim() to delete, also later
 
   // The next AUTO_INCREMENT value to give out, as it was stored or raised last. 0: there is none.
   uint64_t auto_increment(uint32_t table_id) const;
@@ -247,10 +288,10 @@ class Catalog {
   static std::string auto_increment_value(uint64_t next);
   // Raises the counter in memory, and never lowers it: transactions can commit in another order than they
   // reserved values, and a table can be closed before such transactions have committed. On disk the counter
-  // is the value of the transaction that committed last, which is possibly too small. So the handler also
+  // is the value of the transaction that committed last, which may be too small. So the handler also
   // looks at the largest value in the index when it opens a table.
   void raise_auto_increment(uint32_t table_id, uint64_t next);
-  Status set_auto_increment(uint32_t table_id, uint64_t next);  // for ALTER and TRUNCATE; one synced write
+  Status set_auto_increment(uint32_t table_id, uint64_t next);  // for a new table; one synced write
 
   // Sets the statistics for the optimizer, which are approximate. They reach the disk, and so survive a
   // restart, only with the next write_statistics().
@@ -268,10 +309,10 @@ class Catalog {
   std::vector<DatabaseDef> databases() const;
   Status put_side_file(const SideFile &file);  // empty content: removes it; equal content: writes nothing
   std::vector<SideFile> side_files() const;
-  // The uuid of the database in which the statements of atoll_mask_file have run; "" if they have never run.
-  // A clone of a database begins with the value that its parent has.
-  std::string masked_database() const;
-  Status set_masked_database(const std::string &uuid);  // one synced write
+  MaskingRecord masking() const;
+  // Both make one synced write. `uuid`: the uuid of this database.
+  Status begin_masking(const std::string &uuid);
+  Status end_masking(const std::string &uuid);
 
  private:
   // The tables with internal names in a database; "" = in all databases.

@@ -19,14 +19,15 @@ Status Catalog::open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<C
 }
 
 Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
-                     std::string *options) {
+                     std::string *options, MaskingRecord *masking) {
   Impl impl;
   const SharedLock lock(impl.mutex);  // only for the static thread analysis: no other thread knows `impl`
-  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
+  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of that time"));
   for (const auto &[key, table] : impl.by_name)
     if (table->database == database && !is_internal(table->name)) tables->push_back(table);
   const auto known = impl.databases.find(std::string(database));
   if (known != impl.databases.end()) *options = known->second;
+  *masking = impl.masking;
   if (!tables->empty()) return Status::Ok();
   return Status(Code::kNotFound, "there was no ATOLL table in it");
 }
@@ -34,7 +35,7 @@ Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vecto
 Status Catalog::read_tables(lsm::Family *catalog, std::vector<TablePtr> *tables) {
   Impl impl;
   const SharedLock lock(impl.mutex);  // only for the static thread analysis: no other thread knows `impl`
-  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of then"));
+  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of that time"));
   for (const auto &[key, table] : impl.by_name)
     if (!table->logical_only && !is_internal(table->name)) tables->push_back(table);
   return Status::Ok();
@@ -72,7 +73,9 @@ Status Catalog::Impl::load_record(std::string_view key, std::string_view value) 
       return Status::Ok();
     }
     case RecordKind::kMasked:
-      return decode_blob(value, &masked_database).with("the note that rows were masked");
+      return decode_blob(value, &masking.done_in).with("the note that rows were masked");
+    case RecordKind::kMaskingBegun:
+      return decode_blob(value, &masking.begun_in).with("the note that rows are being masked");
     case RecordKind::kDoomed: {
       Doomed doomed;
       ATOLL_RETURN_IF_ERROR(parse_doomed_key(key, &doomed.number));
@@ -92,7 +95,7 @@ Status Catalog::Impl::load_table(std::string_view key, std::string_view value) {
   if (!status.ok()) return status.with("the table with id " + std::to_string(id));
   const std::string name = qualified_name(table.database, table.name);
   if (table.id != id)
-    return Status(Code::kCorruption, "the record of table " + name + " stands under another id");
+    return Status(Code::kCorruption, "the record of table " + name + " is stored under another id");
   const auto fresh = std::make_shared<const TableDef>(std::move(table));
   if (!by_name.emplace(name_key(fresh->database, fresh->name), fresh).second)
     return Status(Code::kCorruption, "two records name the table " + name);
@@ -205,6 +208,7 @@ Status Catalog::Impl::repair() {
   // Ranges that cannot be deleted now, because the bucket or the disk fails, stay in `pending`. The
   // background thread tries again, because it calls Catalog::reclaim() each second.
   if (!pending.empty() && reclaim(pending).ok()) pending.clear();
+  index_references();
   return Status::Ok();
 }
 

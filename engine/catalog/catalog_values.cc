@@ -1,5 +1,5 @@
 // The values of the catalog besides definitions of tables: AUTO_INCREMENT counters, statistics, databases,
-// side files, and the record that the statements of atoll_mask_file have run.
+// side files, and the records about the statements of atoll_mask_file.
 #include <algorithm>
 
 #include "catalog/catalog_impl.h"
@@ -19,6 +19,18 @@ std::string Catalog::auto_increment_key(uint32_t table_id) {
 }
 
 std::string Catalog::auto_increment_value(uint64_t next) { return encode_number(next); }
+
+void Catalog::Impl::put_counters(rocksdb::WriteBatch *batch, const Counters &counters) {
+  for (const auto &[table_id, next] : counters)
+    put(batch, auto_increment_key(table_id), auto_increment_value(next));
+}
+
+// Allocates nothing, because it is called after the counters are on disk.
+void Catalog::Impl::install(Counters counters) noexcept {
+  const ExclusiveLock lock(mutex);
+  counters.merge(auto_increments);
+  auto_increments.swap(counters);
+}
 
 void Catalog::raise_auto_increment(uint32_t table_id, uint64_t next) {
   const ExclusiveLock lock(impl_->mutex);
@@ -160,18 +172,29 @@ std::vector<SideFile> Catalog::side_files() const {
 
 // ---- Masking ------------------------------------------------------------------------------------
 
-std::string Catalog::masked_database() const {
+MaskingRecord Catalog::masking() const {
   const SharedLock lock(impl_->mutex);
-  return impl_->masked_database;
+  return impl_->masking;
 }
 
-Status Catalog::set_masked_database(const std::string &uuid) {
+Status Catalog::begin_masking(const std::string &uuid) {
+  const MutexLock change(impl_->change_mutex);
+  rocksdb::WriteBatch batch;
+  impl_->put(&batch, masking_begun_key(), encode_blob(uuid));
+  ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
+  const ExclusiveLock lock(impl_->mutex);
+  impl_->masking.begun_in = uuid;
+  return Status::Ok();
+}
+
+Status Catalog::end_masking(const std::string &uuid) {
   const MutexLock change(impl_->change_mutex);
   rocksdb::WriteBatch batch;
   impl_->put(&batch, masked_key(), encode_blob(uuid));
+  impl_->remove(&batch, masking_begun_key());
   ATOLL_RETURN_IF_ERROR(impl_->write(&batch, true));
   const ExclusiveLock lock(impl_->mutex);
-  impl_->masked_database = uuid;
+  impl_->masking = {uuid, ""};
   return Status::Ok();
 }
 

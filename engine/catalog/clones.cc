@@ -59,7 +59,7 @@ void Catalog::give_up(const std::vector<Place> &places) noexcept {
 Status Catalog::add_clones(const std::vector<Clone> &clones) {
   const MutexLock lock(impl_->change_mutex);
   std::vector<Impl::Arrival> stored;
-  std::map<uint32_t, uint64_t> counters;
+  Counters counters;
   std::map<uint32_t, std::string> statistics;
   std::set<uint32_t> unwritten;
   rocksdb::WriteBatch batch;
@@ -67,6 +67,7 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
   for (const auto &[def, place, dropped_indexes] : clones) {
     if (impl_->find(def.database, def.name)) return exists_already(def.database, def.name);
     TableDef table = def;
+    ATOLL_RETURN_IF_ERROR(impl_->check_names(table, 0));
     table.id = place.prefix != 0 ? place.prefix : impl_->meta.next_id++;
     table.prefix = place.prefix;
     if (place.prefix != 0) impl_->remove(&batch, doomed_key(place.doomed));

@@ -20,7 +20,7 @@ struct PartitionList {
   bool is_built_in() const;
 };
 
-// nullopt: `content` is not that of a .par file, or is cut off. Format: MariaDB's sql/ha_partition.cc,
+// nullopt: `content` is no .par file, or is cut off. Format: MariaDB's sql/ha_partition.cc,
 // create_handler_file().
 std::optional<PartitionList> parse_partition_list(std::string_view content);
 

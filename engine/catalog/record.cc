@@ -3,12 +3,16 @@
 
 #include <array>
 
+#include "catalog/description/description_record.h"
+
 namespace atoll::catalog {
 namespace {
 
-constexpr char kVersion = 1;
-constexpr char kTableVersion = 2;    // of a TableDef; in version 1 it has no list of column defaults
-constexpr size_t kHeaderLength = 5;  // 1 byte version, 4 bytes crc32c
+// The version of a TableDef. Version 1 has no list of column defaults, version 2 no extensions.
+constexpr char kTableVersion = 3;
+
+// What a table's record can have behind its fixed fields. Each extension has a tag, and tags ascend.
+enum class Extension : uint8_t { kDescription = 1, kForeignKeys = 2 };
 
 Status corrupt(const char *what) { return Status(Code::kCorruption, what); }
 
@@ -35,129 +39,14 @@ uint64_t read_big_endian(std::string_view bytes) {
   return number;
 }
 
-// Appends the fields of a value. At the end seal() fills in the header, for which the first bytes are
-// reserved, and returns the value.
-class Writer {
- public:
-  Writer() : bytes_(kHeaderLength, '\0') {}
-
-  void integer(uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<char>(value >> (8 * i)));
-  }
-  void u8(uint8_t value) { integer(value, 1); }
-  void u16(uint16_t value) { integer(value, 2); }
-  void u32(uint32_t value) { integer(value, 4); }
-  void u64(uint64_t value) { integer(value, 8); }
-  void flag(bool value) { integer(value ? 1 : 0, 1); }
-  void text(std::string_view value) {
-    u32(static_cast<uint32_t>(value.size()));
-    bytes_.append(value);
-  }
-
-  std::string seal(char version = kVersion) {
-    const uint32_t crc = crc32c(std::string_view(bytes_).substr(kHeaderLength));
-    bytes_[0] = version;
-    for (int i = 0; i < 4; ++i) bytes_[1 + i] = static_cast<char>(crc >> (8 * i));
-    return std::move(bytes_);
-  }
-
- private:
-  std::string bytes_;
-};
-
-// Reads the fields of a value. After the first failure every field reads as zero or empty, and finish()
-// returns the error.
-class Reader {
- public:
-  explicit Reader(std::string_view value, char newest_version = kVersion) {
-    if (value.size() < kHeaderLength) {
-      fail("the record is shorter than its header");
-      return;
-    }
-    version_ = value[0];
-    if (version_ < 1 || version_ > newest_version) {
-      fail("the record has an unknown version (written by a newer release?)");
-      return;
-    }
-    uint32_t crc = 0;
-    for (int i = 0; i < 4; ++i) crc |= static_cast<uint32_t>(static_cast<uint8_t>(value[1 + i])) << (8 * i);
-    rest_ = value.substr(kHeaderLength);
-    if (crc32c(rest_) != crc) fail("the record's checksum does not match");
-  }
-
-  char version() const { return version_; }
-
-  uint64_t integer(size_t bytes) {
-    if (rest_.size() < bytes) {
-      fail("the record ends too early");
-      return 0;
-    }
-    uint64_t value = 0;
-    for (size_t i = 0; i < bytes; ++i)
-      value |= static_cast<uint64_t>(static_cast<uint8_t>(rest_[i])) << (8 * i);
-    rest_.remove_prefix(bytes);
-    return value;
-  }
-  uint8_t u8() { return static_cast<uint8_t>(integer(1)); }
-  uint16_t u16() { return static_cast<uint16_t>(integer(2)); }
-  uint32_t u32() { return static_cast<uint32_t>(integer(4)); }
-  uint64_t u64() { return integer(8); }
-  bool flag() {
-    const uint64_t value = integer(1);
-    if (value > 1) fail("a flag is neither 0 nor 1");
-    return value == 1;
-  }
-  template <typename Enum>
-  Enum enumeration(Enum last) {
-    const uint8_t value = u8();
-    if (value > static_cast<uint8_t>(last)) fail("an enumeration has an unknown value");
-    return static_cast<Enum>(value);
-  }
-  std::string text() {
-    const uint32_t length = u32();
-    if (rest_.size() < length) {
-      fail("a string is longer than its record");
-      return {};
-    }
-    std::string value(rest_.substr(0, length));
-    rest_.remove_prefix(length);
-    return value;
-  }
-  // Reads the number of elements of a list. Each element takes at least `bytes_min` bytes, so a number that
-  // does not fit into the unread bytes is an error. A broken number thus cannot cause a huge allocation.
-  uint32_t count(size_t bytes_min) {
-    const uint32_t value = u32();
-    if (value > rest_.size() / bytes_min) {
-      fail("a list is longer than its record");
-      return 0;
-    }
-    return value;
-  }
-
-  Status finish() {
-    if (error_ == nullptr && !rest_.empty()) error_ = "the record has bytes behind its end";
-    return error_ == nullptr ? Status::Ok() : corrupt(error_);
-  }
-
- private:
-  void fail(const char *what) {
-    if (error_ == nullptr) error_ = what;
-    rest_ = {};
-  }
-
-  std::string_view rest_;
-  char version_ = 0;
-  const char *error_ = nullptr;
-};
-
-void write_index(const IndexDef &index, Writer *writer) {
+void write_index(const IndexDef &index, RecordWriter *writer) {
   writer->text(index.name);
   writer->u16(index.ordinal);
   writer->flag(index.unique);
   writer->flag(index.building);
 }
 
-IndexDef read_index(Reader *reader) {
+IndexDef read_index(RecordReader *reader) {
   IndexDef index;
   index.name = reader->text();
   index.ordinal = reader->u16();
@@ -166,7 +55,7 @@ IndexDef read_index(Reader *reader) {
   return index;
 }
 
-void write_version(const SchemaVersion &version, Writer *writer) {
+void write_version(const SchemaVersion &version, RecordWriter *writer) {
   writer->u32(version.version);
   writer->u32(static_cast<uint32_t>(version.columns.size()));
   for (const codec::PastColumn &column : version.columns) {
@@ -177,7 +66,7 @@ void write_version(const SchemaVersion &version, Writer *writer) {
   }
 }
 
-SchemaVersion read_version(Reader *reader) {
+SchemaVersion read_version(RecordReader *reader) {
   SchemaVersion version;
   version.version = reader->u32();
   const uint32_t count = reader->count(10);
@@ -193,18 +82,50 @@ SchemaVersion read_version(Reader *reader) {
   return version;
 }
 
-void write_default(const codec::ColumnDefault &value, Writer *writer) {
+void write_default(const codec::ColumnDefault &value, RecordWriter *writer) {
   writer->u32(value.id);
   writer->flag(value.null);
   writer->text(value.value);
 }
 
-codec::ColumnDefault read_default(Reader *reader) {
+codec::ColumnDefault read_default(RecordReader *reader) {
   codec::ColumnDefault value;
   value.id = reader->u32();
   value.null = reader->flag();
   value.value = reader->text();
   return value;
+}
+
+void write_extensions(const TableDef &table, RecordWriter *writer) {
+  const bool has_foreign_keys = !table.foreign_keys.empty();
+  writer->u32((table.description.is_known() ? 1 : 0) + (has_foreign_keys ? 1 : 0));
+  if (table.description.is_known()) {
+    writer->u8(static_cast<uint8_t>(Extension::kDescription));
+    writer->text(encode(table.description));
+  }
+  if (has_foreign_keys) {
+    writer->u8(static_cast<uint8_t>(Extension::kForeignKeys));
+    writer->text(encode(table.foreign_keys));
+  }
+}
+
+// Refuses an extension that it does not know, because a table that is written without it would lose it.
+// Errors: kCorruption of an extension's content; all others are left to the reader's finish().
+Status read_extensions(RecordReader *reader, TableDef *table) {
+  uint8_t last = 0;
+  for (uint32_t i = reader->count(5); i > 0; --i) {
+    const uint8_t tag = reader->u8();
+    const std::string content = reader->text();
+    if (tag <= last) reader->fail("the extensions of the record are out of order");
+    if (tag > static_cast<uint8_t>(Extension::kForeignKeys))
+      reader->fail("the record has an unknown extension (written by a newer release?)");
+    if (reader->has_failed()) return Status::Ok();
+    ATOLL_RETURN_IF_ERROR(tag == static_cast<uint8_t>(Extension::kDescription)
+                              ? decode(content, &table->description)
+                              : decode(content, &table->foreign_keys));
+    last = tag;
+  }
+  return Status::Ok();
 }
 
 Doomed::Range make_range(uint32_t family_id, uint64_t start, int bytes) {
@@ -225,6 +146,7 @@ uint32_t crc32c(std::string_view bytes) {
 
 std::string meta_key() { return std::string(1, static_cast<char>(RecordKind::kMeta)); }
 std::string masked_key() { return std::string(1, static_cast<char>(RecordKind::kMasked)); }
+std::string masking_begun_key() { return std::string(1, static_cast<char>(RecordKind::kMaskingBegun)); }
 
 std::string table_key(RecordKind kind, uint32_t table_id) {
   std::string key(1, static_cast<char>(kind));
@@ -269,21 +191,21 @@ Status parse_side_file_key(std::string_view key, std::string *database, std::str
 }
 
 std::string encode(const Meta &meta) {
-  Writer writer;
+  RecordWriter writer;
   writer.u32(meta.next_id);
   writer.u64(meta.next_doomed);
   return writer.seal();
 }
 
 Status decode(std::string_view value, Meta *out) {
-  Reader reader(value);
+  RecordReader reader(value);
   out->next_id = reader.u32();
   out->next_doomed = reader.u64();
   return reader.finish();
 }
 
 std::string encode(const TableDef &table) {
-  Writer writer;
+  RecordWriter writer;
   writer.u32(table.id);
   writer.text(table.database);
   writer.text(table.name);
@@ -309,11 +231,12 @@ std::string encode(const TableDef &table) {
   writer.text(table.former_name);
   writer.u32(static_cast<uint32_t>(table.defaults.size()));
   for (const codec::ColumnDefault &value : table.defaults) write_default(value, &writer);
+  write_extensions(table, &writer);
   return writer.seal(kTableVersion);
 }
 
 Status decode(std::string_view value, TableDef *out) {
-  Reader reader(value, kTableVersion);
+  RecordReader reader(value, kTableVersion);
   TableDef table;
   table.id = reader.u32();
   table.database = reader.text();
@@ -337,13 +260,15 @@ Status decode(std::string_view value, TableDef *out) {
   table.former_name = reader.text();
   if (reader.version() >= 2)
     for (uint32_t i = reader.count(9); i > 0; --i) table.defaults.push_back(read_default(&reader));
+  const Status extended = reader.version() >= 3 ? read_extensions(&reader, &table) : Status::Ok();
   ATOLL_RETURN_IF_ERROR(reader.finish());
+  ATOLL_RETURN_IF_ERROR(extended);
   *out = std::move(table);
   return Status::Ok();
 }
 
 std::string encode(const Doomed &doomed) {
-  Writer writer;
+  RecordWriter writer;
   writer.u32(static_cast<uint32_t>(doomed.ranges.size()));
   for (const Doomed::Range &range : doomed.ranges) {
     writer.u32(range.family_id);
@@ -354,7 +279,7 @@ std::string encode(const Doomed &doomed) {
 }
 
 Status decode(std::string_view value, Doomed *out) {
-  Reader reader(value);
+  RecordReader reader(value);
   std::vector<Doomed::Range> ranges;
   for (uint32_t i = reader.count(12); i > 0; --i) {
     Doomed::Range range;
@@ -369,13 +294,13 @@ Status decode(std::string_view value, Doomed *out) {
 }
 
 std::string encode_blob(std::string_view blob) {
-  Writer writer;
+  RecordWriter writer;
   writer.text(blob);
   return writer.seal();
 }
 
 Status decode_blob(std::string_view value, std::string *out) {
-  Reader reader(value);
+  RecordReader reader(value);
   std::string blob = reader.text();
   ATOLL_RETURN_IF_ERROR(reader.finish());
   *out = std::move(blob);
@@ -383,13 +308,13 @@ Status decode_blob(std::string_view value, std::string *out) {
 }
 
 std::string encode_number(uint64_t number) {
-  Writer writer;
+  RecordWriter writer;
   writer.u64(number);
   return writer.seal();
 }
 
 Status decode_number(std::string_view value, uint64_t *out) {
-  Reader reader(value);
+  RecordReader reader(value);
   *out = reader.u64();
   return reader.finish();
 }

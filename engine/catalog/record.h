@@ -18,6 +18,7 @@
 
 #include "base/status.h"
 #include "catalog/catalog.h"
+#include "catalog/record_bytes.h"
 
 namespace atoll::catalog {
 
@@ -25,15 +26,18 @@ namespace atoll::catalog {
 // rest, and after a colon the value.
 enum class RecordKind : char {
   kAutoIncrement = 'A',  // | table id: next value to give out
-  kDatabase = 'D',       // | name: db.opt
-  kSideFile = 'F',       // | database '/' file name: content
-  kMasked = 'K',         // : uuid of the database in which the statements of atoll_mask_file have run
-  kMeta = 'M',           // : counters (Meta)
-  kStatistics = 'S',     // | table id: statistics (table/statistics/sampling.h)
-  kTable = 'T',          // | table id: TableDef
-  kDoomed = 'X',         // | number: key ranges to delete (Doomed)
+  kMaskingBegun =
+      'B',  // : uuid of the database in which the statements of atoll_mask_file have begun and not ended
+  kDatabase = 'D',    // | name: db.opt
+  kSideFile = 'F',    // | database '/' file name: content
+  kMasked = 'K',      // : uuid of the database in which the statements of atoll_mask_file have run
+  kMeta = 'M',        // : counters (Meta)
+  kStatistics = 'S',  // | table id: statistics (table/statistics/sampling.h)
+  kTable = 'T',       // | table id: TableDef
+  kDoomed = 'X',      // | number: key ranges to delete (Doomed)
 };
 
+// The numbers that the catalog gives out next.
 struct Meta {
   uint32_t next_id = 1;  // the next table id or prefix to give out; both come from one sequence
   uint64_t next_doomed = 1;
@@ -56,11 +60,9 @@ struct Doomed {
   bool operator==(const Doomed &) const = default;
 };
 
-// crc32c (Castagnoli), the polynomial RocksDB uses as well.
-uint32_t crc32c(std::string_view bytes);
-
 std::string meta_key();
 std::string masked_key();
+std::string masking_begun_key();
 std::string table_key(RecordKind kind, uint32_t table_id);  // `kind`: kTable, kAutoIncrement or kStatistics
 std::string doomed_key(uint64_t number);
 std::string database_key(std::string_view name);
@@ -74,8 +76,9 @@ Status parse_side_file_key(std::string_view key, std::string *database, std::str
 std::string encode(const Meta &meta);
 std::string encode(const TableDef &table);
 std::string encode(const Doomed &doomed);
-std::string encode_blob(std::string_view blob);  // value of kDatabase, kSideFile, kMasked, kStatistics
-std::string encode_number(uint64_t number);      // value of kAutoIncrement
+std::string encode_blob(
+    std::string_view blob);  // value of kDatabase, kSideFile, kMasked, kMaskingBegun, kStatistics
+std::string encode_number(uint64_t number);  // value of kAutoIncrement
 
 // Errors: kCorruption, with a text that says what is wrong; the caller adds which record it was.
 Status decode(std::string_view value, Meta *out);

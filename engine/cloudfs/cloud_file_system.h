@@ -66,7 +66,7 @@ class CloudFileSystem : public rocksdb::FileSystemWrapper {
 
   // Hands to the store the table files in `directory` that the store does not know. Such files exist when the
   // process died after it wrote a table file and before it queued the upload. They must be uploaded, because
-  // the local MANIFEST possibly names them. Call before RocksDB opens. Errors: as atoll_store_add_file.
+  // the local MANIFEST may name them. Call before RocksDB opens. Errors: as atoll_store_add_file.
   Status adopt_local_tables();
 
   void refuse_options_files() { refuse_options_files_.store(true, std::memory_order_relaxed); }

@@ -22,6 +22,7 @@ enum class FileKind : uint8_t {
   kOther,     // any other file: local, not uploaded under a file number
 };
 
+// What a path of RocksDB names. Made by parse_file_name().
 struct FileName {
   FileKind kind = FileKind::kOther;
   uint64_t number = 0;  // NNNNNN; 0 for kCurrent, kOptions and kOther

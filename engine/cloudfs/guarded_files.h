@@ -58,6 +58,8 @@ class GuardedReader final : public File {
   }
 };
 
+// The file system that RocksDB gets. One for each database with a bucket; it must outlive the database.
+// Threads: any.
 class GuardedFileSystem final : public CloudFileSystem {
  public:
   using CloudFileSystem::CloudFileSystem;

@@ -1,9 +1,15 @@
 #include "cloudfs/io_status.h"
 
+#include <cstring>
+
+#include "base/messages/lost_object.h"
 #include "bridge/result.h"
 
 namespace atoll::cloudfs {
 namespace {
+
+// How lost_object() recognizes its error. RocksDB has no sub-code for it.
+constexpr char kLostMark[] = "lost object";
 
 rocksdb::IOStatus retryable(rocksdb::IOStatus status) {
   status.SetRetryable(true);
@@ -17,6 +23,13 @@ rocksdb::IOStatus no_memory() noexcept {
 }
 
 }  // namespace
+
+const char *lost_object(const rocksdb::Status &status) {
+  if (!status.IsIOError() || status.subcode() != rocksdb::Status::kPathNotFound) return nullptr;
+  const char *mark = status.getState() == nullptr ? nullptr : std::strstr(status.getState(), kLostMark);
+  // RocksDB puts ": " between the two parts of a message.
+  return mark == nullptr ? nullptr : mark + std::strlen(kLostMark) + std::strlen(": ");
+}
 
 rocksdb::IOStatus to_io_status(const atoll_result &result) {
   return to_io_status(bridge::to_code(result), result.message);
@@ -34,6 +47,7 @@ rocksdb::IOStatus to_io_status(Code code, const char *message) {
     case Code::kReadOnly:
       return rocksdb::IOStatus::IOFenced(message, "");
     case Code::kCorruption:
+      if (is_lost_object(message)) return retryable(rocksdb::IOStatus::PathNotFound(kLostMark, message));
       return rocksdb::IOStatus::Corruption(message);
     case Code::kUnavailable:
     case Code::kLockTimeout:
@@ -45,6 +59,7 @@ rocksdb::IOStatus to_io_status(Code code, const char *message) {
       return rocksdb::IOStatus::InvalidArgument(message);
     case Code::kDuplicate:
     case Code::kDeadlock:
+    case Code::kForeignKey:
     case Code::kBug:
       return rocksdb::IOStatus::IOError(message);
   }

@@ -3,6 +3,7 @@
 //   NoSpace, retryable background work pauses and resumes by itself
 //   kMemoryLimit       retryable; a statement reports that memory is short (lsm/from_rocksdb.cc)
 //   Corruption         only for bytes that failed a checksum, never for a network fault
+//   kPathNotFound      retryable: an object is missing or too short, and all works again when it is put back
 #pragma once
 
 #include <rocksdb/io_status.h>
@@ -16,6 +17,10 @@ namespace atoll::cloudfs {
 
 rocksdb::IOStatus to_io_status(const atoll_result &result);
 rocksdb::IOStatus to_io_status(Code code, const char *message);
+
+// Returns the message about a lost object (base/messages/lost_object.h) if `status` was made of it, else
+// nullptr. The text is a part of `status`.
+const char *lost_object(const rocksdb::Status &status);
 
 // Converts an exception, given as `status`, to the IOStatus that RocksDB gets in its place. When there is no
 // memory for the message, the result is kMemoryLimit without a message.

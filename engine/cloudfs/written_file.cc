@@ -12,6 +12,20 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
+namespace {
+
+// How many bytes a file gets between two looks at the free space of the disk.
+constexpr uint64_t kRoomStepBytes = 1 << 20;
+
+}  // namespace
+
+void RoomMaker::before_append(atoll_store *store, size_t bytes) {
+  bytes_ += bytes;
+  if (bytes_ < kRoomStepBytes) return;
+  bytes_ = 0;
+  atoll_store_make_room(store);
+}
+
 // ---- TableWriter ---------------------------------------------------------------------------------
 
 TableWriter::TableWriter(std::unique_ptr<FSWritableFile> file, atoll_store *store, uint64_t number,
@@ -20,12 +34,14 @@ TableWriter::TableWriter(std::unique_ptr<FSWritableFile> file, atoll_store *stor
 
 IOStatus TableWriter::Append(const Slice &bytes, const IOOptions &options, IODebugContext *debug) {
   synced_ = false;
+  room_.before_append(store_, bytes.size());
   return FSWritableFileOwnerWrapper::Append(bytes, options, debug);
 }
 
 IOStatus TableWriter::Append(const Slice &bytes, const IOOptions &options,
                              const DataVerificationInfo &verification, IODebugContext *debug) {
   synced_ = false;
+  room_.before_append(store_, bytes.size());
   return FSWritableFileOwnerWrapper::Append(bytes, options, verification, debug);
 }
 
@@ -92,7 +108,7 @@ IOStatus LogWriter::Fsync(const IOOptions &options, IODebugContext *debug) {
 
 namespace {
 
-// Makes a failed sync final. Nobody knows then which bytes are on disk, and other transactions have possibly
+// Makes a failed sync final. Nobody knows then which bytes are on disk, and other transactions may have
 // read commits that the sync should have made durable. Neither a retry nor more disk space tells what is on
 // disk. Only recovery at the next start finds out, so the server must be restarted. An IOFenced is returned
 // unchanged, because it is final already.
@@ -112,6 +128,7 @@ WalWriter::WalWriter(std::unique_ptr<FSWritableFile> file, atoll_store *store, u
 WalWriter::~WalWriter() { note_closed(); }
 
 void WalWriter::prepare(size_t bytes) {
+  room_.before_append(store_, bytes);
   const MutexLock guard(space_mutex_);
   space_.prepare(length(), bytes);
 }

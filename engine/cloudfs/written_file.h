@@ -17,6 +17,16 @@
 
 namespace atoll::cloudfs {
 
+// Makes room on the disk for a file that grows: for each MiB it asks the part cache to leave enough free
+// space. Threads: one at a time.
+class RoomMaker {
+ public:
+  void before_append(atoll_store *store, size_t bytes);
+
+ private:
+  uint64_t bytes_ = 0;  // appended since the last look at the disk
+};
+
 // A table file. Close() syncs it if necessary and then hands it to the store. When RocksDB destroys a file
 // without Close(), RocksDB has abandoned the file, and the store never gets it.
 class TableWriter : public rocksdb::FSWritableFileOwnerWrapper {
@@ -39,6 +49,7 @@ class TableWriter : public rocksdb::FSWritableFileOwnerWrapper {
   atoll_store *const store_;
   const uint64_t number_;
   const std::string path_;
+  RoomMaker room_;
   bool synced_ = true;   // true: no byte was appended since the last successful sync
   bool closed_ = false;  // true: Close() has closed the local file
 };
@@ -73,6 +84,7 @@ class LogWriter : public rocksdb::FSWritableFileOwnerWrapper {
   std::atomic<uint64_t> length_{0};
 };
 
+// A MANIFEST: the store uploads only bytes that a sync has covered.
 class ManifestWriter : public LogWriter {
  public:
   using LogWriter::LogWriter;
@@ -81,6 +93,8 @@ class ManifestWriter : public LogWriter {
   void synced(uint64_t length) noexcept override { atoll_store_manifest_synced(store_, number_, length); }
 };
 
+// A WAL: the store also learns of its creation, of each append and of its end. Space on disk is
+// prepared before bytes are appended (log_space.h).
 class WalWriter : public LogWriter {
  public:
   WalWriter(std::unique_ptr<rocksdb::FSWritableFile> file, atoll_store *store, uint64_t number,
@@ -104,6 +118,7 @@ class WalWriter : public LogWriter {
   void note_synced();
   void note_closed();
   bool closed_ = false;
+  RoomMaker room_;     // RocksDB appends to a log by one thread at a time
   Mutex space_mutex_;  // needed because RocksDB can call Append and Sync at the same time
   LogSpace space_ ATOLL_GUARDED_BY(space_mutex_);
 };

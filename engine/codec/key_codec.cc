@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/border/assert.h"
 #include "codec/column_access.h"
 #include "codec/key_parts.h"
 
@@ -11,6 +12,7 @@ namespace atoll::codec {
 
 namespace {
 
+constexpr size_t kNumberBytesMax = 8;  // append_number() and decode_fixed() have room for this
 constexpr char kNullMarker = 0x00;
 constexpr char kValueMarker = 0x01;
 constexpr size_t kStackWeights = 4096;      // bytes of a WeightBuffer on the stack; usually enough
@@ -76,12 +78,13 @@ KeyCodec::KeyCodec(uint16_t ordinal, std::vector<KeyPart> parts, size_t user_par
 
 KeyCodec::Plan KeyCodec::plan_of(const KeyPart &part) {
   Plan plan;
-  plan.marker = part.source.null_offset >= 0 && !part.never_null;
+  plan.marker = (part.source.null_offset >= 0 && !part.never_null) || part.always_marked;
   plan.decodable = !is_prefix(part);
   plan.invert = part.descending ? 0xFF : 0x00;
   if (part.kind != KeyKind::kBinary && part.kind != KeyKind::kText) {
     plan.width = fixed_width(part);
     plan.number = part.kind != KeyKind::kBytes;
+    ATOLL_ASSERT(!plan.number || plan.width <= kNumberBytesMax);
     return plan;
   }
   plan.shape = Shape::kBinaryGroups;
@@ -129,7 +132,13 @@ void KeyCodec::append_start(uint32_t prefix, std::string *out) const {
 
 void KeyCodec::append_parts(const uint8_t *record, size_t part_count, std::string *out,
                             bool *has_null) const {
+  [[maybe_unused]] const size_t start = out->size();
   for (size_t part = 0; part < part_count; ++part) append_part(record, part, out, has_null);
+  ATOLL_ASSERT_DEAR([&] {
+    size_t bytes = 0;
+    return skip_parts(std::string_view(*out).substr(start), part_count, &bytes).ok() &&
+           start + bytes == out->size();
+  }());
 }
 
 void KeyCodec::append_part(const uint8_t *record, size_t index, std::string *out, bool *has_null) const {
@@ -150,7 +159,7 @@ void KeyCodec::append_part(const uint8_t *record, size_t index, std::string *out
 // Appends marker and number in one step, because most keys begin with a number.
 void KeyCodec::append_number(const uint8_t *record, size_t index, std::string *out) const {
   const Plan &plan = plans_[index];
-  uint8_t bytes[1 + 8];
+  uint8_t bytes[1 + kNumberBytesMax];
   bytes[0] = kValueMarker;
   store_number(parts_[index], record + parts_[index].source.record_offset, bytes + 1);
   const size_t length = 1 + plan.width;
@@ -258,7 +267,7 @@ Status KeyCodec::skip_parts(std::string_view key, size_t part_count, size_t *byt
   size_t at = 0;
   for (size_t part = 0; part < part_count; ++part) {
     const size_t length = part_length(plans_[part], key.substr(at));
-    if (length == 0) return Status(Code::kCorruption, "a stored key does not have the form of its index");
+    if (length == 0) return Status(Code::kCorruption, "a stored key cannot be decoded as a key of its index");
     at += length;
   }
   *bytes = at;

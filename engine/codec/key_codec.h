@@ -74,13 +74,18 @@ enum class KeyKind : uint8_t {
   kText,      // by a Collation
 };
 
+// One part of an index: the column from which its value comes, and how the value becomes bytes. The
+// handler makes it from the server's definition of the index.
 struct KeyPart {
   KeyKind kind = KeyKind::kBytes;
-  Column source = {};                    // the column whose value the part holds (any ColumnKind)
-  uint32_t prefix_length = 0;            // kBytes, kBinary: how many bytes are indexed; 0: all
-  uint32_t prefix_characters = 0;        // kText: how many characters are indexed; 0: all
-  bool descending = false;               // true: the index sorts this part by DESC
-  bool never_null = false;               // true: no value is NULL, so the part has no marker byte
+  Column source = {};              // the column whose value the part holds (any ColumnKind)
+  uint32_t prefix_length = 0;      // kBytes, kBinary: how many bytes are indexed; 0: all
+  uint32_t prefix_characters = 0;  // kText: how many characters are indexed; 0: all
+  bool descending = false;         // true: the index sorts this part by DESC
+  bool never_null = false;         // true: no value is NULL, so the part has no marker byte
+  // True: the part has a marker byte although `source` is NOT NULL, because the column of the index is
+  // nullable and the values come from a row of another table (table/description/reference_key.h).
+  bool always_marked = false;
   bool is_integer = false;               // kUnsigned, kSigned: SQL shows this number (not ENUM, SET, ...)
   const Collation *collation = nullptr;  // kText; outlives the codec
   // kText: a CHAR column. Its values compare as if spaces filled them up to `characters_max` characters,
@@ -98,6 +103,8 @@ inline bool pads(const KeyPart &part) {
   return part.collation->pad_space() || (part.filled_with_spaces && part.collation->weight_per_character());
 }
 
+// Encodes and decodes the keys of one index. An IndexLayout owns it. Immutable, so any thread may use
+// it.
 class KeyCodec {
  public:
   // `parts` in key order. For a secondary index the caller appends the primary key's parts and gives the

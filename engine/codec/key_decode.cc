@@ -104,7 +104,7 @@ Status KeyCodec::decode(std::string_view key, std::string_view unpack, uint8_t *
     key.remove_prefix(length);
   }
   if (good) return Status::Ok();
-  return Status(Code::kCorruption, "a stored index entry does not have the form of its index");
+  return Status(Code::kCorruption, "a stored index entry cannot be decoded as an entry of its index");
 }
 
 bool KeyCodec::decode_part(std::string_view encoded, size_t index, UnpackReader *unpack,

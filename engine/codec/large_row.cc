@@ -1,6 +1,7 @@
 // See large_row.h.
 #include "codec/large_row.h"
 
+#include "base/border/assert.h"
 #include "base/bytes.h"
 #include "codec/key_codec.h"
 
@@ -15,12 +16,13 @@ constexpr size_t kNumberBytes = 4;             // the piece's number at the end 
 constexpr uint64_t kRowBytesMax = 8ull << 30;
 
 Status damaged() {
-  return Status(Code::kCorruption, "the pieces of a large row are not those it was stored in");
+  return Status(Code::kCorruption, "the stored pieces of a large row do not match its reference");
 }
 
 }  // namespace
 
 std::string encode(const LargeRow &row) {
+  ATOLL_ASSERT(row.bytes > 0 && row.bytes <= kRowBytesMax);  // decode() refuses others
   std::string stored(kReferenceBytes, kLargeRowReference);
   store_le<uint64_t>(stored.data() + 1, row.bytes);
   store_le<uint32_t>(stored.data() + 9, row.checksum);
@@ -29,7 +31,7 @@ std::string encode(const LargeRow &row) {
 
 Status decode(std::string_view stored, LargeRow *row) {
   if (stored.size() != kReferenceBytes || stored[0] != kLargeRowReference)
-    return Status(Code::kCorruption, "the reference to a large row does not have its form");
+    return Status(Code::kCorruption, "the stored reference to a large row is malformed");
   row->bytes = load_le<uint64_t>(stored.data() + 1);
   row->checksum = load_le<uint32_t>(stored.data() + 9);
   return row->bytes > 0 && row->bytes <= kRowBytesMax ? Status::Ok() : damaged();
@@ -46,6 +48,7 @@ std::string row_pieces_start(std::string_view primary_key) {
 }
 
 std::string row_piece_key(std::string_view start, uint64_t number) {
+  ATOLL_ASSERT(number <= UINT32_MAX);  // kNumberBytes
   std::string key(start.size() + kNumberBytes, '\0');
   std::memcpy(key.data(), start.data(), start.size());
   store_be_bytes(reinterpret_cast<uint8_t *>(key.data()) + start.size(), number, kNumberBytes);
@@ -68,6 +71,7 @@ RowJoiner::RowJoiner(const LargeRow &row, std::string_view primary_key, std::str
 std::string RowJoiner::end() const { return row_piece_key(start_, row_.piece_count()); }
 
 Status RowJoiner::add(std::string_view key, std::string_view piece) {
+  ATOLL_ASSERT(out_->size() <= row_.bytes);  // nobody else appends to it
   const uint64_t rest = row_.bytes - out_->size();
   const size_t wanted = rest < kRowPieceBytes ? rest : kRowPieceBytes;
   if (piece.size() != wanted || key != row_piece_key(start_, next_)) return damaged();

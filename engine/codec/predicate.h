@@ -15,6 +15,7 @@
 namespace atoll::codec {
 
 enum class Truth : uint8_t { kFalse, kTrue, kUnknown };
+// How a column is compared with a constant. kNullSafeEqual is SQL's <=>.
 enum class CompareOp : uint8_t {
   kEqual,
   kNotEqual,
@@ -38,6 +39,8 @@ struct Operand {  // the constant that a column is compared with; `as` tells whi
   const Collation *collation = nullptr;  // kText; outlives the predicate
 };
 
+// A condition on one packed row. The handler makes a tree of them from a condition that the server has
+// pushed down, and keeps it until the statement ends.
 class Predicate {
  public:
   virtual ~Predicate() = default;

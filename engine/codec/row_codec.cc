@@ -36,8 +36,8 @@ SlotAction action_of(ColumnKind kind) {
 
 Status bad_row(Code code) {
   if (code == Code::kBug)
-    return Status(code, "the catalog does not say what an old row has for a column added or changed since");
-  return Status(code, "a stored row does not have the form of its schema version");
+    return Status(code, "the catalog lacks the value that old rows have for a column added or changed since");
+  return Status(code, "a stored row cannot be decoded by its schema version");
 }
 
 RowSlot record_side(const Column &column) {
@@ -245,13 +245,15 @@ void RowCodec::pack(const uint8_t *record, std::string *out) const {
 
 void RowCodec::pack_in_parts(const uint8_t *record, std::string *head,
                              std::vector<std::string_view> *variable) const {
-  const bool wide = variable_bytes_max(record) > UINT16_MAX;
+  const size_t variable_max = variable_bytes_max(record);
+  const bool wide = variable_max > UINT16_MAX;
   head->assign(current_.offsets_end(wide), '\0');
   variable->clear();
   uint8_t *start = reinterpret_cast<uint8_t *>(head->data());
   pack_fixed(record, wide, start);
-  pack_variable(record, wide, start,
-                [variable](std::string_view bytes, uint32_t) { variable->push_back(bytes); });
+  const uint32_t length = pack_variable(
+      record, wide, start, [variable](std::string_view bytes, uint32_t) { variable->push_back(bytes); });
+  ATOLL_ASSERT(length <= variable_max);
 }
 
 bool RowCodec::may_exceed(size_t bytes) const {

@@ -33,6 +33,8 @@ enum class ColumnKind : uint8_t {
   kChar = 3,     // `length` bytes padded with `pad_byte`; trailing padding is not stored
 };
 
+// A stored column of the current schema version, and where a record holds it. The handler makes it from
+// the server's Field.
 struct Column {
   uint32_t id = 0;  // stable within the table, never reused
   ColumnKind kind = ColumnKind::kFixed;
@@ -72,6 +74,8 @@ struct PackedValue {
   std::string_view bytes;
 };
 
+// Packs the rows of one table, and unpacks rows of all its schema versions. A Layout owns it. After the
+// last add_past_version() it does not change, and any thread may use it.
 class RowCodec {
  public:
   // `defaults`: the defaults of columns that were added when the table already had rows. Defaults of columns

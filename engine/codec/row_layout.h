@@ -46,6 +46,7 @@ struct RowRun {
   uint32_t length;         // bytes of all these columns
 };
 
+// Where the rows of one schema version have each column. RowCodec computes one for each version.
 struct RowLayout {
   uint32_t version = 0;
   uint8_t start[6] = {};        // header byte 0 and the version as varint

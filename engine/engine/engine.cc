@@ -22,6 +22,11 @@ constexpr uint32_t kCloseTimeoutMs = 4000;
 // The most bytes of memory for the uncommitted writes of one transaction: a quarter of the memory, at least 1
 // GiB. That is enough for ten million small rows. A larger transaction fails with a clear error before the
 // system would kill the server for lack of memory.
+// The upload backlog gets at most this part of the disk. A commit needs the rest: the part cache has up to a
+// half, and leaves a quarter of a small disk free (crates/objstore/src/cache/room.rs).
+constexpr uint64_t kBacklogPart = 8;
+constexpr uint64_t kBacklogBytesMin = 1 << 20;  // as the smallest value of atoll_upload_backlog_max
+
 uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
 
 // Called after a step of closing. If the step has failed, logs what this means for the data.
@@ -29,17 +34,23 @@ void log_close(const Status &status, const char *step) {
   if (status.ok()) return;
   if (status.code() == Code::kFenced)
     return log_warning(
-        "closed. Another server owns the bucket; what this one could not publish before is not there");
+        "closed. Another server owns the bucket; changes that this one had not uploaded are not in it");
   log_warning(std::string(step) + ": " + status.message());
+}
+
+// The size of the local disk, if the disk can be smaller than the database. 0: the bucket is on the same
+// disk, or the system does not tell.
+uint64_t disk_bytes(const std::string &base_dir, bool is_local_bucket) {
+  struct statvfs disk {};
+  if (is_local_bucket || ::statvfs(base_dir.c_str(), &disk) != 0) return 0;
+  return static_cast<uint64_t>(disk.f_blocks) * disk.f_frsize;
 }
 
 // Returns the size of the part cache: `wanted`, but at most half of the disk, because other files need room
 // there too.
 uint64_t fitting_bytes(uint64_t wanted, const std::string &base_dir, bool is_local_bucket) {
-  struct statvfs disk {};
-  if (is_local_bucket || ::statvfs(base_dir.c_str(), &disk) != 0) return wanted;
-  const uint64_t half_of_disk = static_cast<uint64_t>(disk.f_blocks) * disk.f_frsize / 2;
-  if (wanted <= half_of_disk) return wanted;
+  const uint64_t half_of_disk = disk_bytes(base_dir, is_local_bucket) / 2;
+  if (half_of_disk == 0 || wanted <= half_of_disk) return wanted;
   log_warning("atoll_cache_size=" + std::to_string(wanted) + " is more than half of the disk of " + base_dir +
               "; " + std::to_string(half_of_disk) + " bytes are used. Set a smaller value");
   return half_of_disk;
@@ -68,7 +79,6 @@ void name_bucket(const StartSettings &start, atoll_store_config *config) {
 }
 
 void set_limits(const Settings &settings, atoll_store_config *config) {
-  config->backlog_bytes_max = settings.backlog_bytes_max;
   config->lag_bytes_max = settings.lag_bytes_max;
   config->lag_ms_max = settings.lag_ms_max;
   config->request_timeout_ms = settings.request_timeout_s * 1000;
@@ -109,6 +119,7 @@ Status Engine::open_store(const Options &options) {
   config.cache_dir = cache_dir.c_str();
   config.server_id = options.server_id.c_str();
   config.cache_bytes = fitting_cache_bytes();
+  config.backlog_bytes_max = fitting_backlog_bytes();
   config.log = &log_at_level;
   config.wish = &wish_of_this_thread;
   const Status status = bridge::to_status(atoll_store_open(options.opener, &config, &store_));
@@ -122,6 +133,7 @@ Status Engine::open_database(const std::string &base_dir) {
   options.temp_dir = base_dir + "/temp";
   options.store = store_;
   options.block_cache_bytes = settings_->block_cache_bytes;
+  options.disk_bytes = disk_bytes(base_dir, is_local_bucket_);
   options.default_compression = settings_->default_compression();
   options.log = [](int level, const std::string &message) { log_at_level(level, message.c_str()); };
   ATOLL_RETURN_IF_ERROR(lsm::Database::open(options, &database_).with("opening the local database"));
@@ -162,8 +174,24 @@ Status Engine::may_write() const {
   return bridge::to_status(atoll_store_may_write(store_));
 }
 
+std::vector<lsm::Gtid> Engine::newest_gtids() const {
+  std::vector<lsm::Gtid> gtids;
+  atoll_store_newest_gtids(
+      store_, &gtids, [](void *context, uint32_t domain, uint32_t server, uint64_t sequence) {
+        static_cast<std::vector<lsm::Gtid> *>(context)->push_back({domain, server, sequence});
+      });
+  return gtids;
+}
+
 uint64_t Engine::fitting_cache_bytes() const {
   return fitting_bytes(settings_->cache_bytes, base_dir_, is_local_bucket_);
+}
+
+// No message tells of a smaller backlog, because the default is for large disks, and nobody has to change it.
+uint64_t Engine::fitting_backlog_bytes() const {
+  const uint64_t part_of_disk = disk_bytes(base_dir_, is_local_bucket_) / kBacklogPart;
+  const uint64_t wanted = settings_->backlog_bytes_max;
+  return part_of_disk == 0 ? wanted : std::min<uint64_t>(wanted, std::max(part_of_disk, kBacklogBytesMin));
 }
 
 }  // namespace atoll::engine

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "bridge/objstore.h"
@@ -26,17 +27,19 @@ namespace atoll::engine {
 struct Options {
   const StartSettings *start = nullptr;
   const Settings *settings = nullptr;
-  const atoll_opener *opener = nullptr;  // what earlier tries to open found out; null: nothing is remembered
+  const atoll_opener *opener = nullptr;  // what earlier attempts to open found out; null: nothing is kept
   std::string server_id;                 // shows other servers which process owns the bucket
   // Reads the settings of the connection `user`. nullptr: every connection has the default settings.
   StatementSettings (*statement_settings)(void *user) = nullptr;
   CommitGate::Warn warn = [](const std::string &) {};
 };
 
+// One open database with all its parts. Its opener destroys it, after all others have stopped
+// using it; running.h tells the handler which engine runs in this process.
 class Engine {
  public:
   // Opens the bucket, the database, the transactions and the catalog. *has_claimed: true when the bucket was
-  // claimed with a new epoch, even if a later step failed. Errors: those of atoll_store_open(),
+  // claimed with a new epoch, even if a later step failed. Errors: as atoll_store_open(),
   // lsm::Database::open() and catalog::Catalog::open(), with the name of the step. Requests: those of
   // atoll_store_open().
   static Status open(const Options &options, std::unique_ptr<Engine> *out, bool *has_claimed);
@@ -65,6 +68,8 @@ class Engine {
   Status may_write() const;
   // Whether open() rebuilt the local files from the bucket.
   bool was_restored() const { return atoll_store_was_restored(store_) != 0; }
+  // Returns the newest GTID of each replication domain among the commits that the database has.
+  std::vector<lsm::Gtid> newest_gtids() const;
   // Called when the server's recovery has committed a prepared transaction. With atoll_durability=async, new
   // commits then wait until the bucket has the log up to here (atoll_store_note_recovered()).
   void note_recovered() const { atoll_store_note_recovered(store_); }
@@ -75,6 +80,10 @@ class Engine {
   // The size of the part cache in bytes: Settings::cache_bytes, or half of the disk if that is less. In the
   // second case a warning is logged.
   uint64_t fitting_cache_bytes() const;
+
+  // How many bytes of table files may wait for their upload: Settings::backlog_bytes_max, or an eighth of the
+  // disk if that is less.
+  uint64_t fitting_backlog_bytes() const;
 
  private:
   explicit Engine(const Options &options);

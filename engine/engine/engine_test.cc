@@ -2,6 +2,7 @@
 // engine, writes, dies and opens the engine again.
 #include "engine/engine.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "engine/running.h"
+#include "engine/waiting.h"
 
 namespace atoll::engine {
 namespace {
@@ -159,6 +161,9 @@ TEST_F(EngineTest, who_asks_for_the_running_engine_hears_why_there_is_none) {
   EXPECT_EQ(running(), nullptr);
   EXPECT_EQ(may_write().code(), Code::kUnavailable);
   EXPECT_STREQ(ready().message(), "the ATOLL engine is not running: no bucket");
+  set_waiting(Status(Code::kUnavailable, "s:1 may live"), std::chrono::seconds(100));
+  EXPECT_THAT(ready().message(),
+              testing::MatchesRegex("the ATOLL engine waits, (100|99|98) s more: s:1 may live"));
   const std::unique_ptr<Engine> engine = open();
   set_running(engine.get());
   EXPECT_EQ(running(), engine.get());

@@ -11,10 +11,12 @@ namespace fs = std::filesystem;
 namespace {
 
 Status read_tables(std::unique_ptr<lsm::PastDatabase> past, const std::string &source,
-                   std::shared_ptr<const Mount> *out) {
+                   const Mounts::Check &check, std::shared_ptr<const Mount> *out) {
   std::vector<catalog::TablePtr> tables;
   std::string options;
-  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options));
+  catalog::MaskingRecord masking;
+  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options, &masking));
+  ATOLL_RETURN_IF_ERROR(check(masking));
   for (const catalog::TablePtr &table : tables)
     if (!table->logical_only && past->find_family(table->family_id) == nullptr)
       return Status(Code::kCorruption, "its table " + table->name + " has no column family");
@@ -57,10 +59,10 @@ void Mounts::forget_leftovers() {
   fs::remove_all(directory_, ignored);
 }
 
-// While a new mount is opened, statements possibly still read a removed mount of the same name. So each mount
+// While a new mount is opened, statements may still read a removed mount of the same name. So each mount
 // has a directory of its own, whose name is a number.
 Status Mounts::open(const std::string &source, const std::string &schema, const std::string &when,
-                    std::shared_ptr<const Mount> *out) {
+                    const Check &check, std::shared_ptr<const Mount> *out) {
   if (find(schema)) return Status(Code::kDuplicate, "there is such a mount");
   std::error_code error;
   const std::string parent = directory_ + "/" + schema;
@@ -69,7 +71,7 @@ Status Mounts::open(const std::string &source, const std::string &schema, const 
   std::unique_ptr<lsm::PastDatabase> past;
   const std::string directory = parent + "/" + std::to_string(++opened_);
   Status status = database_->open_past(when, schema, directory, &past);
-  if (status.ok()) status = read_tables(std::move(past), source, out);
+  if (status.ok()) status = read_tables(std::move(past), source, check, out);
   if (!status.ok()) fs::remove(parent, error);
   return status;
 }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,21 +51,24 @@ class Mount {
 // Threads: any.
 class Mounts {
  public:
+  // Says whether a state of the past may be shown. Its catalog has this record.
+  using Check = std::function<Status(const catalog::MaskingRecord &masking)>;
+
   // `database` must live longer than this object. `directory`: the local directory that gets the files of all
   // mounts (<base>/past).
   Mounts(lsm::Database *database, std::string directory);
 
   // Returns the names of schemas that an earlier process had mounted. Their directories in the data directory
-  // possibly still exist.
+  // may still exist.
   std::vector<std::string> leftovers() const;
   void forget_leftovers();
 
   // Opens the schema `source` as it was at `when`, to be mounted as `schema`. find() returns the mount only
   // after add(). Errors: kNotFound (there was no such schema at that moment, or it had no table), kDuplicate
-  // (a mount `schema` exists), kNoSpace (its directory cannot be made), and those of
+  // (a mount `schema` exists), kNoSpace (its directory cannot be made), and as `check` and of
   // lsm::Database::open_past().
   Status open(const std::string &source, const std::string &schema, const std::string &when,
-              std::shared_ptr<const Mount> *out);
+              const Check &check, std::shared_ptr<const Mount> *out);
   void add(const std::string &schema, std::shared_ptr<const Mount> mount);
   // nullptr: there is no such mount. Costs an atomic load while nothing is mounted.
   std::shared_ptr<const Mount> find(std::string_view schema) const;

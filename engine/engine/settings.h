@@ -26,7 +26,7 @@ struct StartSettings {
 
 // Settings that may change while the engine runs. They have the types of the server's system variables, and
 // SET GLOBAL writes into this object. Threads: any thread reads without a lock. Each value is independent of
-// the others, and a reader possibly sees the old value for a moment.
+// the others, and a reader may see the old value for a moment.
 struct Settings {
   unsigned long durability = ATOLL_DURABILITY_LOCAL;
   unsigned int lag_ms_max = 2000;

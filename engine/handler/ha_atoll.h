@@ -1,8 +1,8 @@
 // class ha_atoll: a table, or one partition of it, that a statement has open. The member functions are spread
 // over the files of this folder by what they do; the first line of each file says which it holds. The server
-// gets a class derived from ha_atoll (guarded_handler.cc). A row is written through these layers: ha_atoll,
-// Layout (codec), the transaction of the Session (txn), RocksDB. The code in this folder uses RocksDB's
-// database object only through txn and lsm.
+// gets a class derived from ha_atoll (guarded_handler.cc). A row passes these layers: ha_atoll, the
+// row writer or row cursor (table), which uses the codec, the transaction of the Session (txn), RocksDB
+// (lsm). The code in this folder uses no RocksDB database itself.
 #pragma once
 
 #include "handler/server.h"
@@ -24,7 +24,12 @@
 namespace atoll::table {
 class BulkCopy;
 }
+namespace atoll::handler {
+class ForeignKeys;
+}
 
+// The server makes one for each instance of an open table or partition, keeps it in its table cache,
+// and uses it for one statement after the other, each on the thread of its connection.
 class ha_atoll : public handler {
  public:
   ha_atoll(handlerton *hton, TABLE_SHARE *share);
@@ -59,7 +64,7 @@ class ha_atoll : public handler {
   THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) noexcept override;
   uint lock_count() const noexcept override { return 0; }
   void unlock_row() override;
-  bool was_semi_consistent_read() noexcept override { return reader_.locks().returned_unlocked(); }
+  bool was_semi_consistent_read() noexcept override { return row_locks_.returned_unlocked(); }
   void try_semi_consistent_read(bool yes) noexcept override;
   void init_table_handle_for_HANDLER() override;
 
@@ -115,7 +120,7 @@ class ha_atoll : public handler {
   int delete_table(const char *name) override;
   int rename_table(const char *from, const char *to) override;
   int truncate() override;
-  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) noexcept override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
   bool can_convert_nocopy(const Field &field, const Column_definition &changed) const override;
   Compare_keys compare_key_parts(const Field &before, const Column_definition &changed,
                                  const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const override;
@@ -124,6 +129,15 @@ class ha_atoll : public handler {
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
+
+  // ---- foreign keys (foreign/lists.cc) ----
+  char *get_foreign_key_create_info() override;
+  void free_foreign_key_create_info(char *text) noexcept override;
+  int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  bool referenced_by_foreign_key() const noexcept override;
+  bool can_switch_engines() override;
+  bool is_fk_defined_on_table_or_index(uint index) override;
 
   // ---- numbers and maintenance (stats.cc, admin.cc, check.cc) ----
   int info(uint flag) override;
@@ -134,14 +148,25 @@ class ha_atoll : public handler {
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int check(THD *thd, HA_CHECK_OPT *options) override;
   bool get_error_message(int error, String *out) noexcept override;
+  bool get_foreign_dup_key(char *table, uint table_bytes, char *key, uint key_bytes) override;
   void print_error(int error, myf flags) noexcept override;
 
   // ---- for ServerView ----
-  const std::shared_ptr<const atoll::handler::Layout> &layout() const { return layout_; }
+  const std::shared_ptr<const atoll::handler::Layout> &layout() const { return open_table_.shared_layout(); }
   atoll::handler::Session *session() const { return session_; }
   atoll::txn::Transaction *transaction() const { return apart_ ? apart_.get() : session_->transaction(); }
-  bool locking() const { return reader_.table().locking(); }
+  bool locking() const { return open_table_.locking(); }
   THD *thd() const { return ha_thd(); }
+
+  // ---- for foreign/ (write_foreign.cc) ----
+  atoll::handler::ServerView *view() { return &view_; }
+  atoll::table::Statement *statement() { return &view_; }
+  atoll::handler::Share *share() const { return share_; }
+  atoll::txn::LockTable *locks() const { return open_table_.locks(); }
+  // *keys: the constraints of the table, the same until the statement ends; nullptr: it has none.
+  atoll::Status load_foreign_keys(atoll::handler::ForeignKeys **keys);
+  // Counts a row that a cascade has added or removed.
+  void count_row(int64_t added);
 
  protected:
   // Reports `status` to the user and keeps it for get_error_message(). Returns the HA_ERR_* of `status`.
@@ -153,8 +178,8 @@ class ha_atoll : public handler {
 
   int show_read_error(int error);
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
-  bool is_temporary() const { return layout_->family()->side() == atoll::lsm::Side::kTemp; }
-  atoll::table::ReadMode *mode() { return reader_.table().mutable_mode(); }
+  bool is_temporary() const { return layout()->family()->side() == atoll::lsm::Side::kTemp; }
+  atoll::table::ReadMode *mode() { return open_table_.mutable_mode(); }
   void choose_layout();
 
   // functions for reading
@@ -166,6 +191,7 @@ class ha_atoll : public handler {
   int read_from(atoll::table::Seek *seek, uchar *record);
   int read_by_primary_key(uchar *record, const std::string &key, bool is_chosen);
   void give_bounds(const key_range *start, const key_range *end);
+  bool counts_rows() const noexcept;
   bool pays_parallel_scan(size_t threads);
   void start_parallel_scan(size_t threads);
   int rnd_next_parallel(uchar *record);
@@ -176,8 +202,10 @@ class ha_atoll : public handler {
   // functions for writing
   Status write_apart(const std::function<Status()> &write);
   Status write_new_row(const uchar *record);
-  Status update_existing_row(const uchar *old_record, const uchar *new_record);
+  Status update_existing_row(const uchar *old_record, const uchar *new_record, bool *is_same);
   Status remove_row(const uchar *record);
+  Status begin_foreign();
+  void end_foreign();
   Status note_written(const Status &status);
   void count_rows(int64_t added);
   void set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build);
@@ -186,39 +214,48 @@ class ha_atoll : public handler {
   int check_past(THD *thd);
   int check_writable();
   bool needs_row_logging(THD *thd);
+  void choose_mode(THD *thd, thr_lock_type lock_type);
   void begin_copy(bool ignore_duplicates);
   int end_copy();
   void show_copy_duplicate(atoll::table::BulkCopy *bulk);
 
   // functions for definitions and statistics
+  enum_alter_inplace_result choose_algorithm(TABLE *altered, Alter_inplace_info *info);
+  atoll::catalog::TablePtr present_definition() const;
+  std::vector<atoll::catalog::TablePtr> children() const;
   Status load_layout(const char *name);
   void find_share();
   void load_statistics();
   void set_records_per_key();
-  uint32_t statistics_version_ = 0;  // Share::statistics_version when rec_per_key was set
+  // The least bytes that a key and its row take uncompressed: in a table with one small column.
+  static constexpr ulonglong kRowBytesMin = 20;
+  uint32_t statistics_version_ = 0;  // the Share::statistics_version that info() has seen last
 
   atoll::handler::Share *share_ = nullptr;  // owned by TABLE_SHARE
-  std::shared_ptr<const Layout> layout_;
-  // The table's present layout while the statement reads by an older one, layout_ = newest_layout_->former();
-  // else nullptr.
-  std::shared_ptr<const Layout> newest_layout_;
   atoll::handler::Session *session_ = nullptr;
 
-  // the state of reading
+  // the table, which the reader and the writer share
   atoll::handler::ServerView view_{this};
-  atoll::table::RowCursor reader_{layout_, &view_, &view_};
-  atoll::handler::SearchKeys keys_{this, layout_};
-  atoll::handler::MultiRange multi_range_{this, layout_, &reader_, &keys_};
+  atoll::table::OpenTable open_table_{&view_};
+  atoll::table::RowLocks row_locks_{open_table_};
+
+  // the state of reading
+  atoll::table::RowCursor reader_{&open_table_, &row_locks_, &view_};
+  atoll::handler::SearchKeys keys_{this, &open_table_};
+  atoll::handler::MultiRange multi_range_{this, &open_table_, &reader_, &keys_};
   std::unique_ptr<atoll::table::ParallelScan> parallel_;
   // Whether a virtual TEXT or BLOB column is part of an index.
   bool indexes_virtual_text_ = false;
 
   // the state of writing
-  atoll::table::RowWriter writer_{reader_.table(), &reader_.locks(), &view_};
+  atoll::table::RowWriter writer_{&open_table_, &row_locks_, &view_};
   std::unique_ptr<atoll::txn::Transaction> apart_;           // set while the row of a sequence is written
   std::shared_ptr<atoll::table::OnlineBuild> online_build_;  // the build to which this statement logs changes
   std::unique_ptr<atoll::table::BulkCopy> bulk_;
-  std::string duplicate_row_;  // after a duplicate in bulk_, holds record[0]'s BLOBs
+  std::unique_ptr<atoll::handler::ForeignKeys> foreign_;
+  bool is_foreign_loaded_ = false;                      // foreign_ is that of this statement
+  atoll::handler::ForeignKeys *constraints_ = nullptr;  // foreign_ while a statement writes; nullptr: none
+  std::string duplicate_row_;                           // after a duplicate in bulk_, holds record[0]'s BLOBs
 
   Status last_error_;    // what fail() has reported last, for get_error_message()
   int shown_error_ = 0;  // the error that show_read_error() has reported; 0: none

@@ -1,4 +1,4 @@
-// A table's layout (table/layout.h), made from a TABLE_SHARE and its catalog definition.
+// A table's layout (table/layout.h), made from its definition in the catalog.
 #pragma once
 
 #include <memory>
@@ -16,12 +16,16 @@ using table::kHiddenIdLength;
 using table::Layout;
 using table::outermost_key;
 
-// `table`: has the indexes as an engine sees them; a UNIQUE key of unlimited length is an index on its hash
-// column.
-// Errors: kInvalid if `table` and `def` do not agree, because the definition has changed. The server must
-// discover the table again.
+// Makes the layout for the records of `table`. The columns and keys come from the description in `def`, and
+// `table` must have the same. If `def` has no description, because an earlier version of Atoll has made it,
+// they come from `table`. Errors: kInvalid if `table` and `def` do not agree; the message names the column or
+// key. The definition has changed, so the server must discover the table again.
 Status build_layout(const TABLE *table, catalog::TablePtr def, lsm::Family *family,
                     std::shared_ptr<const Layout> *out);
+
+// Makes the layout of a table that need not be open, for records of the form catalog::own_record(). Errors:
+// kInvalid: `def` has no description, or a column has a collation that this server lacks; kCorruption.
+Status described_layout(catalog::TablePtr def, lsm::Family *family, std::shared_ptr<const Layout> *out);
 
 // As outermost_key(), but also sees keys that open and prepared transactions have written, whose numbers must
 // not be given out again. The Share, which counts these numbers, may be destroyed while such a transaction

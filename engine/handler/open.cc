@@ -1,8 +1,13 @@
 // ha_atoll: capabilities, open and close.
 #include "handler/ha_atoll.h"
 
+#include "handler/foreign/foreign_keys.h"
+
+#include "base/log.h"
+#include "base/messages/reason_first.h"
 #include "engine/running.h"
 #include "table/copy/bulk_copy.h"
+#include "handler/server/description.h"
 #include "handler/server/error_map.h"
 #include "handler/ddl/definition.h"
 #include "handler/ddl/table_name.h"
@@ -31,13 +36,33 @@ bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) 
 
 // Returns the error for a .frm that does not fit the definition in the catalog. If the .frm is not the one of
 // the catalog, returns `status`, by which the server discovers the .frm of the catalog. If it is the one of
-// the catalog, the server would discover it again for ever, so the error is kCorruption.
+// the catalog, the server would discover it again for ever, so the error is kCorruption. Only a mistake in
+// Atoll can cause that.
 Status contradiction(const TABLE_SHARE *share, const ah::TableName &name, const Status &status) {
   const atoll::catalog::TablePtr owner =
       ah::find_definition({name.database, std::string(ah::whole_table(name.table))}).table;
   if (!owner || !has_frm_of(share, *owner)) return status;
-  return Status(Code::kCorruption, std::string(status.message()) +
-                                       "; the catalog contradicts itself: drop the table and load it again");
+  return Status(
+      Code::kCorruption,
+      std::string(status.message()) +
+          "; the .frm of the last ALTER and the catalog's columns contradict each other. The rows "
+          "are left as they are; do not drop the table. ATOLL_MOUNT() can show it as it was in a "
+          "snapshot or at a moment before, and the version of Atoll that altered it last may read it");
+}
+
+// Stores a description of `table` in its entry if the entry has none, because an earlier version of Atoll has
+// made it. Returns the entry. If the write fails, the table is used as it is, and the next open tries again.
+atoll::catalog::TablePtr described(const TABLE *table, const atoll::catalog::TablePtr &def,
+                                   const atoll::lsm::Family *family) {
+  const bool is_present = family->side() == atoll::lsm::Side::kMain;
+  if (def->description.is_known() || !is_present || !atoll::engine::may_write().ok()) return def;
+  atoll::catalog::TablePtr described;
+  const Status status =
+      atoll::engine::running()->catalog()->describe(def->id, ah::describe(table), &described);
+  if (status.ok()) return described;
+  atoll::log_warning("the columns of table " + def->database + "/" + def->name +
+                     " could not be noted in the catalog: " + status.message());
+  return def;
 }
 
 }  // namespace
@@ -85,11 +110,13 @@ constexpr ha_rows kManyLookupsMin = 1000;
 
 // Returns the time in InnoDB's unit, pages of 16 KiB of uncompressed rows, because the optimizer's constants
 // are made for that unit and a join may have tables of both engines. Compressed bytes count twice, because
-// rows take about twice as many bytes when they are uncompressed.
+// rows take about twice as many bytes when they are uncompressed. But to read a row takes time however well
+// it is compressed.
 double ha_atoll::scan_time() noexcept {
   const bool compressed =
-      layout_ != nullptr && layout_->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
-  const double bytes = static_cast<double>(stats.data_file_length) * (compressed ? 2 : 1);
+      open_table_.is_open() && layout()->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
+  const ulonglong stored = std::max<ulonglong>(stats.data_file_length, stats.records * kRowBytesMin);
+  const double bytes = static_cast<double>(stored) * (compressed ? 2 : 1);
   return std::max(bytes / (16.0 * 1024), 1.0);
 }
 
@@ -131,12 +158,18 @@ Status ha_atoll::load_layout(const char *name) {
   const auto &[def, family] = found;
   if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
   if (is_outdated(table_share, *def))
-    return Status(Code::kInvalid, std::string("table ") + name + ": the .frm is not the catalog's");
+    return Status(Code::kInvalid,
+                  std::string("table ") + name + ": the .frm file differs from the catalog's");
   if (family == nullptr)
     return Status(Code::kCorruption,
                   "its column family is missing; if the server's log of the start does not say why, restore "
                   "the bucket, or drop the table");
-  const Status status = ah::build_layout(table, def, family, &layout_);
+  std::shared_ptr<const Layout> layout;
+  Status status = ah::build_layout(table, def, family, &layout);
+  if (status.ok())
+    if (const atoll::catalog::TablePtr better = described(table, def, family); better != def)
+      status = ah::build_layout(table, better, family, &layout);
+  if (status.ok()) open_table_.set_layout(std::move(layout));
   return status.code() == Code::kInvalid && def->id != 0 ? contradiction(table_share, parsed, status)
                                                          : status;
 }
@@ -147,12 +180,12 @@ void ha_atoll::find_share() {
   const std::unique_ptr<ha_atoll, decltype(unlock)> locked(this, unlock);
   share_ = static_cast<ah::Share *>(get_ha_share_ptr());
   if (share_ == nullptr) {
-    share_ = new ah::Share(layout_);
+    share_ = new ah::Share(layout());
     set_ha_share_ptr(share_);
-  } else if (share_->layout()->def_ptr() == layout_->def_ptr()) {
-    layout_ = share_->layout();  // one layout for all handlers of a table
+  } else if (share_->layout()->def_ptr() == layout()->def_ptr()) {
+    open_table_.set_layout(share_->layout());  // one layout for all handlers of a table
   } else {
-    share_->set_layout(layout_);
+    share_->set_layout(layout());
   }
 }
 
@@ -164,9 +197,9 @@ int ha_atoll::open(const char *name, int, uint) {
 
   find_share();
   atoll::engine::Engine *running = atoll::engine::running();
-  reader_.table().connect(running->transactions()->locks(), is_sequence());
+  open_table_.connect(running->transactions()->locks(), is_sequence());
   ref_length =
-      layout_->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
+      layout()->hidden_primary() ? ah::kHiddenIdLength : table->key_info[table_share->primary_key].key_length;
   stats.block_size = 16384;
   keys_.open();
   indexes_virtual_text_ = ah::indexes_virtual_text(table);
@@ -178,8 +211,7 @@ int ha_atoll::close() {
   reader_.close();
   parallel_.reset();
   bulk_.reset();
-  newest_layout_.reset();
-  layout_.reset();
+  open_table_.set_layout(nullptr);
   return 0;
 }
 
@@ -193,6 +225,8 @@ int ha_atoll::reset() {
   view_.set_keyread(false);
   reader_.wanted().entries_suffice = false;
   writer_.end_statement();
+  if (foreign_) foreign_->end_statement();
+  is_foreign_loaded_ = false;
   mode()->skip_locked = false;
   shown_error_ = 0;
   return 0;
@@ -233,7 +267,7 @@ int ha_atoll::extra(ha_extra_function operation) {
 handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   auto *copy = static_cast<ha_atoll *>(::handler::clone(name, mem_root));
   if (copy != nullptr) {
-    copy->layout_ = layout_;
+    copy->open_table_.set_layout(layout());
     copy->session_ = session_;
     *copy->mode() = *mode();
   }
@@ -244,6 +278,10 @@ handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
 // the server (kUnavailable, kFenced, ...) get no name, because they are not about one table.
 int ha_atoll::fail(const Status &status) {
   const Code code = status.code();
+  if (code == Code::kForeignKey) {
+    last_error_ = status;
+    return session_->violation.error;
+  }
   const bool is_of_table =
       code == Code::kInvalid || code == Code::kNoSpace || code == Code::kCorruption || code == Code::kBug;
   last_error_ = is_of_table && table_share != nullptr
@@ -272,7 +310,13 @@ void ha_atoll::print_error(int error, myf flags) noexcept {
 // The server appends this text to its own message, even if that message is complete. So only errors for which
 // SQL has no message of its own get a text.
 bool ha_atoll::get_error_message(int error, String *out) noexcept {
-  if (last_error_.ok() || ah::to_ha_error(last_error_.code()) != error) return false;
+  if (last_error_.code() == Code::kForeignKey) {
+    if (error != session_->violation.error) return false;
+    const std::string &constraint = session_->violation.constraint;
+    out->copy(constraint.data(), static_cast<uint32>(constraint.size()), system_charset_info);
+    return false;
+  }
+  if (last_error_.ok() || ah::to_ha_error(last_error_) != error) return false;
   switch (last_error_.code()) {
     case Code::kDeadlock:
     case Code::kLockTimeout:
@@ -283,6 +327,7 @@ bool ha_atoll::get_error_message(int error, String *out) noexcept {
     default:
       break;
   }
-  out->copy(last_error_.message(), strlen(last_error_.message()), system_charset_info);
+  const std::string text = atoll::reason_first(last_error_.message());
+  out->copy(text.data(), static_cast<uint32>(text.size()), system_charset_info);
   return false;
 }

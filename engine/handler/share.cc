@@ -34,4 +34,18 @@ Status Share::take_hidden_id(const Layout &layout, uint64_t *id) {
   return Status::Ok();
 }
 
+Status Share::foreign_plan(const std::shared_ptr<const Layout> &layout,
+                           std::shared_ptr<const ForeignPlan> *out) {
+  const uint64_t generation = engine::running()->catalog()->generation();
+  {
+    MutexLock guard(mutex_);
+    *out = foreign_plan_;
+  }
+  if (*out && (*out)->generation == generation) return Status::Ok();
+  ATOLL_RETURN_IF_ERROR(make_foreign_plan(layout, generation, out));
+  MutexLock guard(mutex_);
+  foreign_plan_ = *out;
+  return Status::Ok();
+}
+
 }  // namespace atoll::handler

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/mutex.h"
+#include "handler/foreign/foreign_plan.h"
 #include "handler/layout.h"
 #include "handler/statistics/open_shares.h"
 #include "table/online/online_build.h"
@@ -14,6 +15,8 @@
 
 namespace atoll::handler {
 
+// Made when the first handler of the table is opened; the server destroys it with the TABLE_SHARE.
+// Threads: any.
 class Share final : public Handler_share {
  public:
   explicit Share(std::shared_ptr<const Layout> layout) : layout_(std::move(layout)) { register_share(this); }
@@ -40,13 +43,17 @@ class Share final : public Handler_share {
     online_build_ = std::move(build);
   }
 
+  // *out: the constraints FOREIGN KEY of the table, for records of `layout`. Made anew when a definition in
+  // the catalog has changed. Errors: as make_foreign_plan().
+  Status foreign_plan(const std::shared_ptr<const Layout> &layout, std::shared_ptr<const ForeignPlan> *out);
+
   // AUTO_INCREMENT: the next value to give out. It is loaded once, and only TRUNCATE and ALTER can make it
   // smaller.
   std::atomic<uint64_t> next_auto_increment{0};  // 0: not loaded
   Mutex auto_increment_mutex;
 
   // Takes the next hidden id of a table without primary key. While the share lives, no id is given out twice;
-  // gaps are harmless. Errors: those of reading the highest id in the table, which is done once.
+  // gaps are harmless. Errors: as a read of the highest id in the table, which is done once.
   Status take_hidden_id(const Layout &layout, uint64_t *id);
   // Begins with id 1 again. Requires: the table is empty.
   void restart_hidden_ids() { next_hidden_id_ = 1; }
@@ -85,6 +92,7 @@ class Share final : public Handler_share {
   mutable Mutex mutex_;
   std::shared_ptr<const Layout> layout_ ATOLL_GUARDED_BY(mutex_);
   std::shared_ptr<table::OnlineBuild> online_build_ ATOLL_GUARDED_BY(mutex_);
+  std::shared_ptr<const ForeignPlan> foreign_plan_ ATOLL_GUARDED_BY(mutex_);
   std::vector<std::vector<uint64_t>> records_per_key_ ATOLL_GUARDED_BY(mutex_);
 };
 

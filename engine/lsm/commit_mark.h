@@ -27,6 +27,8 @@ struct BinlogPosition {
   bool operator==(const BinlogPosition &) const = default;
 };
 
+// The mark of one commit. The handler makes it, and the transaction writes it into the log with its
+// changes.
 struct CommitMark {
   // nullopt: the transaction has no GTID, or this process does not know it.
   std::optional<Gtid> gtid;

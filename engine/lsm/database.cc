@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "cloudfs/guarded_files.h"
 #include "lsm/load/bulk_load.h"
@@ -302,6 +303,7 @@ std::unique_ptr<BulkLoad> DatabaseImpl::bulk_load(Family *family, const Compress
   const bool is_main = family->side() == Side::kMain;
   BulkLoadSettings settings;
   settings.db = Raw::of(family);
+  settings.rows = this;
   settings.family = family;
   settings.store = is_main ? options_.store : nullptr;
   const std::string parent = bulk_directory(is_main ? options_.local_dir : options_.temp_dir);
@@ -389,6 +391,47 @@ Status DatabaseImpl::compact(Family *family, std::string_view begin, std::string
                             to.empty() ? nullptr : &last);
   };
   return manual_compactions_.run(std::move(work));
+}
+
+Status DatabaseImpl::rewrite(uint64_t *last_former) {
+  const uint64_t newest = newest_sequence();
+  ATOLL_RETURN_IF_ERROR(flush_all());
+  *last_former = 0;
+  std::set<uint32_t> families;
+  for (const TableFile &file : table_files()) {
+    *last_former = std::max(*last_former, file.number);
+    families.insert(file.family_id);
+  }
+  if (oldest_snapshot() < newest)
+    return Status(Code::kUnavailable, "a transaction still reads former versions of rows");
+  for (const uint32_t id : families) {
+    Family *family = find_family(id);
+    if (family == nullptr) continue;  // it was dropped
+    const Status status = compact(family, "", "");
+    if (!status.ok() && find_family(id) != nullptr) return status;
+  }
+  for (const TableFile &file : table_files())
+    if (file.number <= *last_former)
+      return Status(Code::kUnavailable,
+                    "table file " + std::to_string(file.number) + " was not written anew");
+  return renew_manifest();
+}
+
+// Begins a new MANIFEST, because the old one has the smallest and the largest key of each file that is gone.
+// RocksDB begins a new one at a write when the old one exceeds its limit. The new one has all files from
+// before this write, so the write must not be one that removes a file that matters.
+Status DatabaseImpl::renew_manifest() {
+  rocksdb::DB *const main = base(Side::kMain);
+  const rocksdb::DBOptions options = main->GetDBOptions();
+  const auto set_limit = [main](uint64_t bytes, int percent) {
+    // RocksDB changes the options before it tries to write an OPTIONS file. cloudfs refuses such files.
+    (void)main->SetDBOptions({{"max_manifest_file_size", std::to_string(bytes)},
+                              {"max_manifest_space_amp_pct", std::to_string(percent)}});
+  };
+  set_limit(1, 0);
+  const Status status = compact(catalog_, "", "");
+  set_limit(options.max_manifest_file_size, options.max_manifest_space_amp_pct);
+  return status;
 }
 
 Status DatabaseImpl::background_error() { return errors_->last_error(); }

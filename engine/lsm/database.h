@@ -25,6 +25,7 @@ struct DatabaseOptions {
   std::string temp_dir;             // directory of the temp database
   atoll_store *store = nullptr;     // nullptr: no bucket (tests)
   uint64_t block_cache_bytes = 0;   // 0: the smallest size that works
+  uint64_t disk_bytes = 0;          // of a local disk that may be smaller than the database; 0: of no concern
   uint64_t memtable_bytes = 0;      // of all memtables (WriteBufferManager); 0: from block_cache_bytes
   uint64_t wal_bytes_max = 0;       // RocksDB's max_total_wal_size; 0: twice the budget for memtables
   Compression default_compression;  // of the shared family and of the pooled families (families.h)

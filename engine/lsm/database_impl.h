@@ -65,6 +65,7 @@ class DatabaseImpl final : public Database {
   Status sync_wal() override { return wal_sync_.wait(); }
   Status flush(Family *family) override;
   Status compact(Family *family, std::string_view begin, std::string_view end) override;
+  Status rewrite(uint64_t *last_former) override;
   Status verify_files(Family *family, std::string_view begin, std::string_view end,
                       const std::function<bool()> &is_cancelled) override;
   Status background_error() override;
@@ -85,6 +86,7 @@ class DatabaseImpl final : public Database {
   Status prepare_directories();
   Status open_fixed_families();
   Status flush_all();
+  Status renew_manifest();
   std::vector<rocksdb::ColumnFamilyHandle *> families_with_memtables();
   Status list_families(const rocksdb::DBOptions &options, std::vector<std::string> *names);
   void raise_open_files_limit();
@@ -96,7 +98,7 @@ class DatabaseImpl final : public Database {
   // About how many bytes the files of `family` have in `range`; 0 after an error.
   uint64_t file_bytes(Family *family, const rocksdb::Range &range);
   double entry_bytes(FamilyImpl *family, const rocksdb::Range &range);
-  bool count_cached(Family *family, const rocksdb::Range &range, uint64_t *entries);
+  bool count_cached(Family *family, const rocksdb::Range &range, RangeEstimate *counted);
 
   DatabaseOptions options_;
   SharedParts parts_;

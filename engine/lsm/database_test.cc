@@ -99,6 +99,46 @@ TEST(DatabaseTest, a_start_after_a_crash_keeps_no_wal_that_it_has_replayed) {
   EXPECT_EQ(database.get(database->shared_family(), "k").size(), 100000u);
 }
 
+bool has_file_with(const std::filesystem::path &directory, const std::string &text) {
+  for (const auto &entry : std::filesystem::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file() || entry.path().filename() == "LOG") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string content((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (content.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// The masking of a clone relies on this: former values and deleted keys are gone from all files, also from
+// the MANIFEST, which has the smallest and largest key of each file.
+TEST(DatabaseTest, a_rewrite_leaves_no_file_with_former_rows_or_keys) {
+  TestDatabase database(false);
+  database.options.default_compression = {Algorithm::kNone, 0};
+  ASSERT_ATOLL_OK(database.open());
+  Family *family = nullptr;
+  ASSERT_ATOLL_OK(database->create_family({Algorithm::kNone, 0}, &family));
+  ASSERT_ATOLL_OK(database.put(family, "secret key", "1"));
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "secret value"));
+  ASSERT_ATOLL_OK(database->flush(nullptr));
+  ASSERT_ATOLL_OK(database->compact(database->shared_family(), "", ""));
+  const rocksdb::Snapshot *reader = database->take_snapshot(Side::kMain);
+  ASSERT_ATOLL_OK(database.remove(family, "secret key"));
+  ASSERT_ATOLL_OK(database.put(family, "open key", "1"));
+  ASSERT_ATOLL_OK(database.put(database->shared_family(), "k", "open value"));
+  ASSERT_ATOLL_OK(database.put(database->catalog_family(), "c", "1"));
+  uint64_t last_former = 0;
+  EXPECT_EQ(database->rewrite(&last_former).code(), Code::kUnavailable)
+      << "a reader still needs the former rows";
+  database->release_snapshot(Side::kMain, reader);
+  ASSERT_TRUE(has_file_with(database.root(), "secret"));
+  ASSERT_ATOLL_OK(database->rewrite(&last_former));
+  EXPECT_GT(last_former, 0u);
+  for (const TableFile &file : database->table_files()) EXPECT_GT(file.number, last_former);
+  EXPECT_TRUE(database.wait_for([&] { return !has_file_with(database.root(), "secret"); }));
+  ASSERT_ATOLL_OK(database.reopen());
+  EXPECT_EQ(database.get(database->shared_family(), "k"), "open value");
+}
+
 TEST(DatabaseTest, reads_succeed_with_every_local_table_gone) {
   TestDatabase database(true);
   database.store()->evict_after_upload = true;
@@ -191,6 +231,27 @@ TEST(DatabaseTest, memtables_have_filters_until_there_are_too_many_families) {
   ASSERT_ATOLL_OK(database.reopen());
   EXPECT_EQ(memtable_filter_part(database->find_family(first)), 0);
   EXPECT_GT(memtable_filter_part(database->shared_family()), 0);
+}
+
+TEST(DatabaseTest, files_that_are_not_in_the_bucket_fit_on_a_small_disk) {
+  DatabaseOptions options;
+  options.block_cache_bytes = 4ull << 30;
+  for (const uint64_t disk_bytes : {256ull << 20, 1ull << 30, 8ull << 30}) {
+    options.disk_bytes = disk_bytes;
+    const SharedParts parts = make_shared_parts(options);
+    const uint64_t memtables = parts.write_buffers->buffer_size();
+    EXPECT_LE(memtables + parts.wal_bytes_max + parts.compaction_bytes_max + parts.table_file_bytes,
+              disk_bytes / 4)
+        << disk_bytes;
+    EXPECT_GE(parts.table_file_bytes, 4u << 20);
+    EXPECT_GE(parts.compaction_bytes_max, 4 * parts.table_file_bytes);
+  }
+  options.disk_bytes = 1ull << 40;
+  const SharedParts large = make_shared_parts(options);
+  options.disk_bytes = 0;
+  const SharedParts any = make_shared_parts(options);
+  EXPECT_EQ(large.write_buffers->buffer_size(), any.write_buffers->buffer_size());
+  EXPECT_EQ(large.table_file_bytes, kTableFileBytes);
 }
 
 // RocksDB's TransactionDB would keep the last memtable of each family that is not written any more, for

@@ -270,7 +270,7 @@ bool FamilyRegistry::drop_now(FamilyImpl *family) {
     note_ddl();
     return true;
   }
-  if (settings_.log) settings_.log(ATOLL_LOG_WARNING, "Atoll: dropping a family: " + status.ToString());
+  if (settings_.log) settings_.log(ATOLL_LOG_WARNING, "dropping a family: " + status.ToString());
   return false;
 }
 
@@ -290,7 +290,7 @@ void FamilyRegistry::refill() {
     pool_.insert(pool_.end(), created.begin(), created.end());
   }
   if (status.ok()) return;
-  if (settings_.log) settings_.log(ATOLL_LOG_WARNING, std::string("Atoll: ") + status.message());
+  if (settings_.log) settings_.log(ATOLL_LOG_WARNING, status.message());
   task_.ask(kRetryInterval);
 }
 

@@ -9,7 +9,7 @@
 //   FAMILY-2  atoll_store_note_ddl() is called after each creation or drop, and before a family is handed
 //             out. So no WAL that names a family is replayed over a root without the family (gate PUB-G8).
 //             atoll_store_note_drop() is called before each drop. So no root without the family is published
-//             while the bucket lacks WAL from before the drop: this WAL possibly names the family (PUB-G7).
+//             while the bucket lacks WAL from before the drop: this WAL may name the family (PUB-G7).
 //   FAMILY-3  Families are created and dropped in the base database, not in the TransactionDB, whose lock
 //             manager would keep lock tables for each family; Atoll does not use them. cloudfs refuses
 //             OPTIONS files, so RocksDB returns an error for a DDL that has succeeded. So a creation has
@@ -52,6 +52,7 @@ struct EntrySize {
   std::chrono::steady_clock::time_point measured_at;  // after a minute, entry_bytes() measures again
 };
 
+// One column family. The FamilyRegistry makes it and owns it (FAMILY-4). Threads: any.
 class FamilyImpl final : public Family {
  public:
   FamilyImpl(rocksdb::ColumnFamilyHandle *handle, Side side, rocksdb::DB *base)

@@ -74,11 +74,11 @@ class Families {
   // Makes a family with the rows that `source`, a family of main, has now. Both families share the table
   // files; no file is copied. Later changes of one family do not show in the other. The new family is durable
   // when this returns. The caller keeps writers of `source` away. Blocks: for a flush, and until new files
-  // are uploaded. Errors: those of create_family(), and kInterrupted.
+  // are uploaded. Errors: as create_family(), and kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
   // Writes a copy of each entry in [begin, end). In the key of the copy, `start` replaces the first
   // start.size() bytes. The log is not synced. Calls `is_cancelled` now and then; true ends the work with
-  // kInterrupted. Errors: kInterrupted, and those of a write. After an error, some copies possibly exist.
+  // kInterrupted. Errors: kInterrupted, and as a write. After an error, some copies may exist.
   virtual Status copy_entries(Family *family, std::string_view begin, std::string_view end,
                               std::string_view start, const std::function<bool()> &is_cancelled) = 0;
   // False: with one more family there would be so many that, after a restart, the memtables of all families
@@ -93,7 +93,7 @@ class Families {
 
   // Deletes [begin, end) by one range tombstone; its disk space is freed in the background. Requires for the
   // main database: no statement ever uses the range again. The background task deletes each table file that
-  // lies wholly in the range, even one that was written after this call. Errors: those of a write.
+  // lies wholly in the range, even one that was written after this call. Errors: as a write.
   virtual Status delete_range(Family *family, std::string_view begin, std::string_view end) = 0;
 };
 

@@ -1,6 +1,7 @@
 // Translates a RocksDB status into the Code that tells the caller how to react. kUnavailable is the safe code
 // for an I/O failure of an unknown kind: it says that the statement fails, that nothing is damaged, and that
-// a retry possibly succeeds.
+// a retry may succeed.
+#include "cloudfs/io_status.h"
 #include "lsm/family.h"
 
 namespace atoll::lsm {
@@ -57,6 +58,7 @@ Code code_of(const rocksdb::Status &status) {
 
 Status from_rocksdb(const rocksdb::Status &status) {
   if (status.ok()) return Status();
+  if (const char *lost = cloudfs::lost_object(status)) return Status(Code::kCorruption, lost);
   return Status(code_of(status), status.ToString());
 }
 

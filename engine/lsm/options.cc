@@ -175,6 +175,22 @@ uint64_t block_cache_capacity(uint64_t requested_bytes) {
   return std::max(requested_bytes, kBytesMin);
 }
 
+// The smallest budget for all memtables. With less, files are so small that compactions rewrite them too
+// often.
+constexpr uint64_t kMemtablesBytesMin = 8ull << 20;
+
+// On a disk below 16 GiB the files that are not in the bucket yet are kept small: memtables, and with them
+// the WAL, get 1/32 and 1/16 of the disk, a compaction writes at most 1/8 of it, and the upload backlog has
+// 1/8 (engine/engine.cc). A database can be many times as large as such a disk, so nothing here depends on
+// the database's size.
+void fit_disk(uint64_t disk_bytes, uint64_t *memtables_budget, SharedParts *parts) {
+  parts->table_file_bytes = kTableFileBytes;
+  if (disk_bytes == 0) return;
+  *memtables_budget = std::min(*memtables_budget, std::max(disk_bytes / 32, kMemtablesBytesMin));
+  parts->table_file_bytes = std::clamp<uint64_t>(disk_bytes / 64, 4ull << 20, kTableFileBytes);
+  parts->compaction_bytes_max = std::min(disk_bytes / 8, 25 * kTableFileBytes);
+}
+
 SharedParts make_shared_parts(const DatabaseOptions &options) {
   SharedParts parts;
   // HyperClockCache finds blocks without a lock, so parallel scans and many connections do not wait for each
@@ -187,7 +203,8 @@ SharedParts make_shared_parts(const DatabaseOptions &options) {
   // often data is rewritten, not how fast it is read. Their budget is separate from the block cache: a load
   // of rows must not evict blocks that readers use.
   const uint64_t derived = std::clamp<uint64_t>(options.block_cache_bytes / 4, 64ull << 20, 512ull << 20);
-  const uint64_t budget = options.memtable_bytes != 0 ? options.memtable_bytes : derived;
+  uint64_t budget = options.memtable_bytes != 0 ? options.memtable_bytes : derived;
+  fit_disk(options.disk_bytes, &budget, &parts);
   parts.write_buffers = std::make_shared<rocksdb::WriteBufferManager>(budget);
   parts.memtable_bytes = std::clamp<uint64_t>(budget / 2, 1ull << 20, 64ull << 20);
   // The limit of the WAL is set explicitly, because RocksDB's default is four times the size of all
@@ -268,8 +285,9 @@ rocksdb::ColumnFamilyOptions family_options(const Compression &compression, cons
   // 5,000 families.
   options.arena_block_size = 128 * 1024;
   options.level_compaction_dynamic_level_bytes = true;
-  options.target_file_size_base = kTableFileBytes;
-  options.max_bytes_for_level_base = 4 * kTableFileBytes;
+  options.target_file_size_base = parts.table_file_bytes;
+  options.max_bytes_for_level_base = 4 * parts.table_file_bytes;
+  options.max_compaction_bytes = parts.compaction_bytes_max;
   options.compaction_pri = rocksdb::kMinOverlappingRatio;
   // The upper levels have a tenth of the data and are rewritten soon, so they use LZ4, which is fast. Only
   // the bottom level uses the table's compression. The compression is set through bottommost_*, because

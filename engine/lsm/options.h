@@ -51,6 +51,10 @@ struct SharedParts {
   std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> deletions;
   uint64_t memtable_bytes = 0;    // size at which RocksDB flushes a family's memtable
   uint64_t wal_bytes_max = 0;     // with more WAL, RocksDB flushes the families that need the oldest WAL
+  uint64_t table_file_bytes = 0;  // of a flushed or compacted file; kTableFileBytes except on a small disk
+  // How much one compaction may read, and so write to the disk before its files replace others. 0: RocksDB's
+  // default, 25 files.
+  uint64_t compaction_bytes_max = 0;
   int threads = 0;                // for background work and for bulk loads
   bool filters_memtables = true;  // false: only memtables of the shared family have filters
 };

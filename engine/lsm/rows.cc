@@ -3,6 +3,7 @@
 #include <rocksdb/utilities/transaction.h>
 #include <rocksdb/write_batch.h>
 
+#include "base/work.h"
 #include "lsm/commit_mark.h"
 #include "lsm/raw.h"
 
@@ -44,6 +45,7 @@ rocksdb::Status Rows::get_marker(const rocksdb::Slice &key, std::string *value) 
 Status Rows::write_unlocked(rocksdb::WriteBatch *batch, bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync;
+  if (sync) count_work(WorkKind::kLogSyncs);
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;
   // Cannot fail: only a batch with a size limit can refuse the mark, and Atoll's batches have no limit.

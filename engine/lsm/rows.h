@@ -45,7 +45,7 @@ class Rows {
 
   // Writes to main without row locks. Takes commit_gate() shared and adds a commit mark that has only the
   // time. For data that no other thread knows, or whose writers the caller serializes. `sync`: also syncs the
-  // log. Errors: those of a write.
+  // log. Errors: as a write.
   Status write_unlocked(rocksdb::WriteBatch *batch, bool sync);
 
   // The sequence number of the oldest snapshot of main that is not released; UINT64_MAX: there is no

@@ -5,6 +5,8 @@
 
 namespace atoll::plugin {
 
+constexpr char kVersionText[] = "0.1.0";
+
 // `engine` is the handlerton. Never fails because of the bucket, a disk or a setting: then the server starts
 // without the engine's tables (start_stop.h). Returns 1 only when the process has no memory or no thread for
 // the engine, and logs this.

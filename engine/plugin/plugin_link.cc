@@ -18,11 +18,13 @@ namespace {
 namespace ours = atoll::plugin;
 
 constexpr char kAuthor[] = "Atoll contributors";
-constexpr char kVersionText[] = "0.1.0";
 constexpr unsigned int kVersion = 0x0001;
 // With the default of plugin_maturity, the server loads plugins of maturity Gamma. README says what that
 // means for version 0.1.
 constexpr unsigned int kMaturity = MariaDB_PLUGIN_MATURITY_GAMMA;
+// The server warns at each start of every plugin that is not stable. One warning says it for the whole
+// library.
+constexpr unsigned int kMaturityOfOthers = MariaDB_PLUGIN_MATURITY_STABLE;
 
 st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
@@ -49,8 +51,8 @@ constexpr st_maria_plugin view_plugin(const char *name, const char *description,
           kVersion,
           nullptr,
           nullptr,
-          kVersionText,
-          kMaturity};
+          ours::kVersionText,
+          kMaturityOfOthers};
 }
 
 constexpr st_maria_plugin function_plugin(Plugin_function *function, const char *name,
@@ -66,8 +68,8 @@ constexpr st_maria_plugin function_plugin(Plugin_function *function, const char 
           kVersion,
           nullptr,
           nullptr,
-          kVersionText,
-          kMaturity};
+          ours::kVersionText,
+          kMaturityOfOthers};
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ maria_declare_plugin(atoll)
   MYSQL_STORAGE_ENGINE_PLUGIN, &engine, "ATOLL", kAuthor,
   "Transactional tables in an object store", PLUGIN_LICENSE_GPL,
   ours::init_engine, ours::deinit_engine, kVersion,
-  ours::status_variables(), ours::system_variables(), kVersionText, kMaturity
+  ours::status_variables(), ours::system_variables(), ours::kVersionText, kMaturity
 },
 view_plugin("ATOLL_TABLES", "Tables of the ATOLL engine: where they are stored, how large", ours::init_tables_view),
 view_plugin("ATOLL_INDEXES", "Indexes of ATOLL tables and their sizes", ours::init_indexes_view),

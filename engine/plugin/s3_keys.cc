@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <string>
 
+#include "base/messages/reason_first.h"
 #include "base/mutex.h"
 #include "bridge/result.h"
 #include "engine/running.h"
+#include "plugin/start_stop.h"
 
 namespace atoll::plugin {
 namespace {
@@ -51,7 +53,8 @@ int accept(void *save) {
 
 Status try_waiting() ATOLL_REQUIRES(mutex) {
   engine::Engine *running = engine::running();
-  if (running == nullptr) return engine::ready();
+  if (running == nullptr)
+    return open_with_keys({waiting.access_key, waiting.secret_key, waiting.session_token});
   return bridge::to_status(atoll_store_try_keys(running->store(), waiting.access_key.c_str(),
                                                 waiting.secret_key.c_str(), waiting.session_token.c_str()));
 }
@@ -86,7 +89,7 @@ int check_secret_key(MYSQL_THD, st_mysql_sys_var *, void *save, st_mysql_value *
   waiting.is_tried = status.ok();
   if (status.ok()) return accept(save);
   waiting.forget();
-  return refuse(status.message());
+  return refuse(reason_first(status.message()).c_str());
 }
 
 void update_waiting_key(MYSQL_THD thd, st_mysql_sys_var *, void *to, const void *) {
@@ -101,7 +104,9 @@ void update_secret_key(MYSQL_THD thd, st_mysql_sys_var *, void *to, const void *
   const MutexLock lock(mutex);
   engine::Engine *running = engine::running();
   Status status(Code::kInvalid, "DEFAULT is no key");
-  if (waiting.is_tried && running != nullptr)
+  if (waiting.is_tried && running == nullptr)
+    status = Status::Ok();  // the engine waits for another owner, and goes on with these keys
+  else if (waiting.is_tried)
     status =
         bridge::to_status(atoll_store_set_keys(running->store(), waiting.access_key.c_str(),
                                                waiting.secret_key.c_str(), waiting.session_token.c_str()));

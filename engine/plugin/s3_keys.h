@@ -5,7 +5,8 @@
 //         is set, in the same statement or in a later one. A secret key alone replaces the secret key of the
 //         access key in use.
 // KEYS-2: a pair is used only after a test that reads and writes the bucket with it. A pair that fails the
-//         test is forgotten, and the former keys stay in use.
+//         test is forgotten, and the former keys stay in use. While the engine waits for the bucket, the test
+//         is an attempt to open the engine.
 // KEYS-3: the variables and error messages never show a key. The variables show a mask.
 #pragma once
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -25,18 +26,23 @@
 #include "base/log.h"
 #include "bridge/result.h"
 #include "engine/engine.h"
+#include "engine/bucket_waits.h"
 #include "engine/running.h"
+#include "engine/waiting.h"
 #include "handler/session/coordinator_log.h"
 #include "handler/handlerton.h"
 #include "handler/statistics/open_shares.h"
 #include "plugin/host/background.h"
 #include "plugin/show/connections.h"
 #include "plugin/recovery/ddl_recovery.h"
+#include "plugin/recovery/gtid_state.h"
 #include "plugin/recovery/lost_tables.h"
 #include "plugin/host/heap.h"
 #include "plugin/host/service_manager.h"
 #include "plugin/recovery/side_files.h"
+#include "plugin/plugin.h"
 #include "plugin/show/name_hint.h"
+#include "plugin/show/status.h"
 #include "plugin/masking/masking.h"
 #include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_keeper.h"
@@ -49,11 +55,11 @@ void ignore_db_dirs_append(const char *directory);
 namespace atoll::plugin {
 namespace {
 
-constexpr uint64_t kRetrySeconds = 30;  // between two tries to open, when the bucket is unreachable
-// How much longer the service manager is asked to wait at each try to open: one try sends a few requests,
-// which a slow bucket may answer late.
+constexpr uint64_t kRetrySeconds = 30;  // between two attempts to open, when the bucket is unreachable
+// How much longer the service manager is asked to wait at each attempt to open: one attempt sends a few
+// requests, which a slow bucket may answer late.
 constexpr std::chrono::seconds kStartExtension{120};
-constexpr uint64_t kLookSeconds = 5;   // between two tries, while another owner may still live
+constexpr uint64_t kLookSeconds = 5;   // between two attempts, while another owner may still live
 constexpr uint32_t kDoublingsMax = 7;  // how often kRetrySeconds is doubled at most, up to 64 minutes
 // The time between two calls of SideFiles::sweep(): unless a sweep fails, the copies of db.opt and of trigger
 // files in the catalog are at most this old.
@@ -66,10 +72,10 @@ struct State {
   handlerton *hton = nullptr;
   engine::StartSettings settings;
   Opener opener{nullptr, &atoll_opener_free};  // exists from the start until the engine runs
-  uint32_t epochs_in_vain = 0;                 // epochs claimed by tries to open that failed later
+  uint32_t epochs_in_vain = 0;                 // epochs claimed by attempts to open that failed later
   bool is_first_start = false;                 // there was no database in base_dir
-  // The second, as the background thread counts them, of the next try to open; 0: not chosen yet. Only the
-  // background thread uses it.
+  // The second, as the background thread counts them, of the next attempt to open; 0: not chosen yet. Only
+  // the background thread uses it.
   uint64_t next_try_second = 0;
   std::unique_ptr<engine::Engine> owned;
   std::unique_ptr<SideFiles> side_files;
@@ -79,7 +85,8 @@ struct State {
   std::unique_ptr<Masking> masking;
   std::unique_ptr<NameHint> names;
   std::atomic<bool> stopping{false};  // interrupts the work of the background thread
-  uint64_t synced_position = 0;       // the log was synced up to here; only the background thread uses it
+  KeyOffer offered_keys;
+  uint64_t synced_position = 0;  // the log was synced up to here; only the background thread uses it
 };
 
 State state;
@@ -104,6 +111,28 @@ void warn_statement(const std::string &message) {
   if (current_thd != nullptr)
     push_warning_printf(current_thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, "ATOLL: %s",
                         message.c_str());
+}
+
+// Whether the statement of the calling thread has run for max_statement_time. A replica's thread has no such
+// limit.
+bool is_out_of_time() {
+  const THD *thd = current_thd;
+  if (thd == nullptr || thd->slave_thread || thd->variables.max_statement_time == 0) return false;
+  return microsecond_interval_timer() - thd->start_utime >= thd->variables.max_statement_time;
+}
+
+// Shows in SHOW PROCESSLIST that the statement of the calling thread waits for the bucket.
+void show_wait(bool waits) {
+  static PSI_stage_info waiting = {0, "Waiting for the bucket", 0};
+  thread_local PSI_stage_info before;
+  THD *thd = current_thd;
+  if (thd == nullptr) return;
+  if (waits) {
+    thd->backup_stage(&before);
+    THD_STAGE_INFO(thd, waiting);
+  } else {
+    THD_STAGE_INFO(thd, before);
+  }
 }
 
 engine::Options engine_options(const engine::StartSettings &start) {
@@ -172,11 +201,11 @@ void hide_directories(const engine::StartSettings &settings) {
   if (!bucket.empty()) ignore_db_dirs_append(bucket.c_str());
 }
 
-// Whether the last try to open failed because another server may still own the bucket.
+// Whether the last attempt to open failed because another server may still own the bucket.
 bool waits_for_owner() { return state.opener && atoll_opener_waits_ms(state.opener.get()) > 0; }
 
 // A try to open that fails after it has claimed the bucket leaves objects in the bucket for ever. So each
-// such failure doubles the time until the next try.
+// such failure doubles the time until the next attempt.
 uint64_t retry_seconds() {
   if (waits_for_owner()) return kLookSeconds;
   return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
@@ -194,13 +223,15 @@ void announce() {
   state.opener.reset();
   if (mysqld_server_started) close_what_is_not_masked();
   engine::set_running(state.owned.get());
-  log_info("tables live in " + state.settings.url);
+  use_kept_settings();
+  log_info(std::string("version ") + kVersionText + ": " + database_text());
 }
 
 // If the engine opens after the start of the server, it cannot take part in the server's recovery, which
 // decides by the binary log about transactions that were prepared before a crash. So this function refuses to
 // open a database that has prepared transactions.
 Status refuse_late_recovery() {
+  handler::roll_back_undecided(state.owned.get());
   if (state.owned->transactions()->prepared_xids().empty()) return Status::Ok();
   state.side_files.reset();
   state.owned.reset();
@@ -210,17 +241,25 @@ Status refuse_late_recovery() {
       "a server start can finish. Restart the server");
 }
 
-void try_again() {
+// Tells statements why the engine does not run.
+void say_why_not(const Status &why) {
+  const uint32_t left_ms = state.opener ? atoll_opener_waits_ms(state.opener.get()) : 0;
+  if (left_ms == 0) return engine::set_not_running(why);
+  engine::set_waiting(why, std::chrono::milliseconds(left_ms));
+}
+
+Status try_again() {
   const bool waited = waits_for_owner();
   Status status = open_all(state.settings);
   if (status.ok()) status = refuse_late_recovery();
   if (status.ok()) {
     finish_ddl_recovery(/*with_log=*/false);
     announce();
-    return;
+    return status;
   }
-  engine::set_not_running(status);
+  say_why_not(status);
   if (!waited || !waits_for_owner()) log_error(std::string(status.message()));  // a wait is logged once
+  return status;
 }
 
 // Whether the start of the server must wait for the engine. Transactions that are committed only in the
@@ -272,16 +311,51 @@ void tend_memory(uint64_t) {
     bound_block_cache(running->database(), running->settings().block_cache_bytes, resident);
 }
 
+// Tries to open the engine with the keys. Returns true when the bucket has accepted them: the engine is open,
+// or it waits for another owner. Otherwise the former keys stay.
+bool can_open_with(OfferedKeys keys, Status *status) {
+  engine::StartSettings *settings = &state.settings;
+  if (keys.access_key.empty()) keys.access_key = settings->access_key;
+  const auto swap_keys = [&] {
+    std::swap(settings->access_key, keys.access_key);
+    std::swap(settings->secret_key, keys.secret_key);
+    std::swap(settings->session_token, keys.session_token);
+  };
+  swap_keys();
+  *status = guarded(try_again);
+  if (status->ok() || waits_for_owner()) return true;
+  swap_keys();
+  return false;
+}
+
+// Tries to open the engine with the keys that a SET GLOBAL offers. Returns false when none offers any.
+bool try_offered_keys() {
+  std::optional<OfferedKeys> keys = state.offered_keys.take();
+  if (!keys) return false;
+  Status status = engine::ready();
+  if (is_worth_another_try() && can_open_with(std::move(*keys), &status)) status = Status::Ok();
+  state.offered_keys.answer(status);
+  return true;
+}
+
+void open_later(uint64_t second) {
+  if (state.next_try_second == 0) state.next_try_second = second + retry_seconds();
+  if (!mysqld_server_started) return;
+  if (!try_offered_keys()) {
+    if (second < state.next_try_second || !is_worth_another_try()) return;
+    (void)try_again();
+  }
+  state.next_try_second = second + retry_seconds();
+}
+
 void tick(uint64_t second) {
   engine::Engine *running = engine::running();
-  if (running == nullptr) {
-    if (state.next_try_second == 0) state.next_try_second = second + retry_seconds();
-    if (!mysqld_server_started || second < state.next_try_second || !is_worth_another_try()) return;
-    try_again();
-    state.next_try_second = second + retry_seconds();
-    return;
-  }
+  if (running == nullptr) return open_later(second);
+  if (state.offered_keys.take())
+    state.offered_keys.answer(
+        Status(Code::kUnavailable, "the engine has just started; repeat the statement"));
   sync_appended(running);
+  engine::BucketWaits::of_process().look(running->store());
   // A fenced server must not write anything, not even statistics and copies of the server's files.
   if (!bridge::ok(atoll_store_may_write(running->store()))) return;
   log_failure(running->catalog()->reclaim());
@@ -294,6 +368,8 @@ void tick(uint64_t second) {
 
 Status start_instance(handlerton *hton) {
   state.hton = hton;
+  engine::BucketWaits::of_process().forget();
+  engine::BucketWaits::of_process().set_hooks({&is_out_of_time, &show_wait});
   set_statement_check(&is_killed, [] { return static_cast<bool>(abort_loop); });
   state.settings = take_settings();
   hide_directories(state.settings);
@@ -306,7 +382,7 @@ Status start_instance(handlerton *hton) {
     if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // loaded by INSTALL SONAME
     announce();
   } else {
-    engine::set_not_running(status);
+    say_why_not(status);
     log_error(std::string(status.message()) + ". The server runs without its ATOLL tables" +
               (is_worth_another_try()
                    ? " and tries again every " + std::to_string(retry_seconds()) + " seconds"
@@ -355,6 +431,11 @@ void stop_own_statements() {
   state.masking.reset();
 }
 
+Status open_with_keys(OfferedKeys keys) {
+  if (!is_worth_another_try()) return engine::ready();
+  return state.offered_keys.offer(std::move(keys));
+}
+
 // Logs which ATOLL tables have no rows, if the data directory is a backup made without #atoll.
 void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) {
   const catalog::Catalog &catalog = *state.owned->catalog();
@@ -374,7 +455,10 @@ void finish_ddl_recovery(bool with_log) {
                           static_cast<uint8_t>(state.hton->db_type),
                           !with_log || was_restored,
                           {}};
-  if (was_restored) directory.contradicted = state.settings.base_dir + "/contradicted";
+  if (was_restored) {
+    directory.contradicted = state.settings.base_dir + "/contradicted";
+    continue_gtids(*state.owned);
+  }
   log_failure(
       finish_ddl_recovery(state.owned->catalog(), directory).with("finishing what a crash interrupted"));
   if (state.is_first_start) tell_of_lost_tables(directory, was_restored);

@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
+#include "plugin/kept_settings.h"
 #include "plugin/s3_keys.h"
 #include "plugin/snapshots/snapshot_schedule.h"
 #include "plugin/sysvars.h"
@@ -22,6 +23,8 @@ namespace {
 
 constexpr unsigned long long kMiB = 1024ULL * 1024;
 constexpr unsigned long long kGiB = 1024 * kMiB;
+constexpr unsigned kRetentionMax = 366 * 86400;
+constexpr unsigned long long kHistoryBytesDefault = 100 * kGiB, kHistoryBytesMax = 1ULL << 60;
 
 // The position of "auto" in durability_names. The other positions there are the numbers ATOLL_DURABILITY_*.
 constexpr unsigned long kDurabilityAuto = 3;
@@ -39,15 +42,23 @@ engine::Settings live;
 // time, the later one gives the store the values of both.
 Mutex history_mutex;
 bool is_history_suspended ATOLL_GUARDED_BY(history_mutex) = false;
+unsigned int history_grace_s;  // for how long a longer retention still holds when it is shortened
+unsigned applied_retention_s ATOLL_GUARDED_BY(history_mutex) = 0;  // what the store was told last
 char take_over_value, bound_heap_value;
 char *snapshot_schedule_value, *mask_file_value;
 
 // What atoll_durability=auto stands for. Set once, by take_settings().
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
 
-// A quarter of the memory, 128 MiB to 1 GiB, because a server has other caches, too.
+// What a server needs beside the block cache while it writes much: its own memory, memtables, compactions.
+constexpr unsigned long long kOtherMemory = 256 * kMiB;
+
+// A quarter of the memory, 64 MiB to 1 GiB, because a server has other caches, too. Little memory is needed
+// for other things first.
 unsigned long long default_block_cache_size() {
-  return std::clamp<unsigned long long>(memory_limit_bytes() / 4 / kMiB * kMiB, 128 * kMiB, kGiB);
+  const unsigned long long memory = memory_limit_bytes();
+  const unsigned long long rest = memory - std::min<unsigned long long>(memory, kOtherMemory);
+  return std::clamp<unsigned long long>(std::min(memory / 4, rest) / kMiB * kMiB, 64 * kMiB, kGiB);
 }
 
 // A sixteenth of the memory, 64 MiB to 1 GiB. A transaction that uses more than half of this writes its
@@ -66,19 +77,37 @@ void update_store_limits() {
                              live.lag_bytes_max);
 }
 
-// Tells the store how much history to keep: as much as the settings say, or none while the history is
-// suspended.
+// The retention that holds now; none while the history is suspended.
+unsigned retention_now(const engine::Engine &running) ATOLL_REQUIRES(history_mutex) {
+  return is_history_suspended ? 0 : kept_retention(running.store(), live.history_retention_s);
+}
+
+// Tells the store how much history to keep.
 void apply_history() {
   const MutexLock lock(history_mutex);
   const engine::Engine *running = engine::running();
   if (running == nullptr) return;
-  const unsigned retention_s = is_history_suspended ? 0 : live.history_retention_s;
-  atoll_store_set_history(running->store(), retention_s, live.history_bytes_max);
+  applied_retention_s = retention_now(*running);
+  atoll_store_set_history(running->store(), applied_retention_s, live.history_bytes_max);
 }
 
-void update_history_retention(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
+int check_history_retention(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  const uint32_t wanted =
+      static_cast<uint32_t>(number_in(thd, "atoll_history_retention", value, 0, kRetentionMax));
+  *static_cast<unsigned int *>(save) = wanted;
+  return keep_in_bucket(&wanted, nullptr, nullptr, history_grace_s);
+}
+
+void update_history_retention(MYSQL_THD thd, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned int *>(variable) = *static_cast<const unsigned int *>(value);
   apply_history();
+  tell_of_grace(thd);
+}
+
+int check_history_max_bytes(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  const uint64_t wanted = number_in(thd, "atoll_history_max_bytes", value, kMiB, kHistoryBytesMax);
+  *static_cast<unsigned long long *>(save) = wanted;
+  return keep_in_bucket(nullptr, &wanted, nullptr, history_grace_s);
 }
 
 void update_history_max_bytes(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -95,7 +124,8 @@ void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void
 void update_backlog_max(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
   const engine::Engine *running = engine::running();
-  if (running != nullptr) atoll_store_set_backlog_bytes_max(running->store(), live.backlog_bytes_max);
+  if (running != nullptr)
+    atoll_store_set_backlog_bytes_max(running->store(), running->fitting_backlog_bytes());
 }
 
 void update_block_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
@@ -131,8 +161,9 @@ int check_snapshot_schedule(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_my
   int length = sizeof(buffer);
   const char *text = value->val_str(value, buffer, &length);
   if (text == nullptr || !parse_snapshot_schedule({text, static_cast<size_t>(length)})) return 1;
-  *static_cast<const char **>(save) = thd_strmake(thd, text, static_cast<size_t>(length));
-  return 0;
+  const char *kept = thd_strmake(thd, text, static_cast<size_t>(length));
+  *static_cast<const char **>(save) = kept;
+  return keep_in_bucket(nullptr, nullptr, kept, history_grace_s);
 }
 
 template <auto kHook>
@@ -217,11 +248,16 @@ MYSQL_SYSVAR_UINT(
     history_retention, live.history_retention_s, PLUGIN_VAR_RQCMDARG,
     "Seconds for which the bucket keeps what it needs to have each commit's moment again (atollctl "
     "restore --at, clone --at). 0: no history",
-    nullptr, guarded_hook<update_history_retention>, 0, 0, 366 * 86400, 0);
+    guarded_check<check_history_retention>, guarded_hook<update_history_retention>, 0, 0, kRetentionMax, 0);
+MYSQL_SYSVAR_UINT(history_grace, history_grace_s, PLUGIN_VAR_RQCMDARG,
+                  "Seconds for which the bucket still keeps the history when atoll_history_retention becomes "
+                  "shorter. 0: it goes at once",
+                  nullptr, nullptr, 3600, 0, 7 * 86400, 0);
 MYSQL_SYSVAR_ULONGLONG(history_max_bytes, live.history_bytes_max, PLUGIN_VAR_RQCMDARG,
                        "Bytes that may stay in the bucket only because of atoll_history_retention. Beyond, "
                        "the history becomes shorter",
-                       nullptr, guarded_hook<update_history_max_bytes>, 100 * kGiB, kMiB, 1ULL << 60, 0);
+                       guarded_check<check_history_max_bytes>, guarded_hook<update_history_max_bytes>,
+                       kHistoryBytesDefault, kMiB, kHistoryBytesMax, 0);
 MYSQL_SYSVAR_STR(
     mask_file, mask_file_value, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY | PLUGIN_VAR_MEMALLOC,
     "File of SQL statements that run once in a clone, before anybody can open its tables. Empty: none",
@@ -246,7 +282,7 @@ MYSQL_SYSVAR_ULONGLONG(upload_backlog_max, live.backlog_bytes_max, PLUGIN_VAR_RQ
                        nullptr, guarded_hook<update_backlog_max>, kGiB, kMiB, 1ULL << 50, kMiB);
 MYSQL_SYSVAR_ULONGLONG(
     block_cache_size, live.block_cache_bytes, PLUGIN_VAR_RQCMDARG,
-    "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, at most 1 GiB", nullptr,
+    "Bytes of memory for uncompressed blocks. Default: a quarter of the memory, 64 MiB to 1 GiB", nullptr,
     guarded_hook<update_block_cache_size>, default_block_cache_size(), 8 * kMiB, 1ULL << 44, kMiB);
 MYSQL_SYSVAR_ULONGLONG(
     transaction_memory, live.transaction_memory_bytes, PLUGIN_VAR_RQCMDARG,
@@ -277,8 +313,8 @@ MYSQL_THDVAR_BOOL(
     "deadlock error, instead of changing the newest version",
     nullptr, nullptr, 0);
 MYSQL_THDVAR_BOOL(ignore_foreign_keys, PLUGIN_VAR_OPCMDARG,
-                  "Accept FOREIGN KEY clauses without enforcing them, with a warning. OFF: refuse them",
-                  nullptr, nullptr, 0);
+                  "Ignore FOREIGN KEY clauses, with a warning. OFF: they make constraints", nullptr, nullptr,
+                  0);
 MYSQL_THDVAR_UINT(
     scan_threads, PLUGIN_VAR_RQCMDARG,
     "Threads that may work on one scan or index build. Default: processor cores, at most 8. 1: serial",
@@ -312,6 +348,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(shared_table_max),
                                  MYSQL_SYSVAR(snapshot_schedule),
                                  MYSQL_SYSVAR(history_retention),
+                                 MYSQL_SYSVAR(history_grace),
                                  MYSQL_SYSVAR(history_max_bytes),
                                  MYSQL_SYSVAR(mask_file),
                                  MYSQL_SYSVAR(lock_wait_timeout),
@@ -381,6 +418,43 @@ void suspend_history(bool suspended) {
   }
   apply_history();
 }
+
+namespace {
+
+KeptValues default_kept_settings() { return {0, kHistoryBytesDefault, ""}; }
+
+KeptValues shown_settings() {
+  return {live.history_retention_s, live.history_bytes_max, snapshot_schedule()};
+}
+
+}  // namespace
+
+void use_kept_settings() {
+  const engine::Engine *running = engine::running();
+  const KeptValues configured = shown_settings();
+  const KeptValues used = merge_with_bucket(running->store(), configured, default_kept_settings());
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  live.history_retention_s = used.retention_s;
+  live.history_bytes_max = used.bytes_max;
+  if (used.schedule != configured.schedule) show_as(&snapshot_schedule_value, used.schedule.c_str());
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  apply_history();
+}
+
+void tend_kept_settings() {
+  const engine::Engine *running = engine::running();
+  if (running == nullptr) return;
+  store_what_is_shown(running->store(), shown_settings(), default_kept_settings(), history_grace_s);
+  {
+    const MutexLock lock(history_mutex);
+    if (retention_now(*running) == applied_retention_s) return;
+  }
+  apply_history();
+}
+
+std::string url_in_use() { return text_of(url_value); }
+
+const char *durability_name() { return durability_names[live.durability]; }
 
 bool wants_bounded_heap() { return bound_heap_value != 0; }
 

@@ -27,7 +27,17 @@ engine::StatementSettings statement_settings(void *user);
 // After a call with true, the server keeps no history and drops the one that it has, until a call with false.
 void suspend_history(bool suspended);
 
-bool wants_bounded_heap();  // whether atoll_bound_heap is ON
+// Called when the engine has opened a database. Sets the variables of the history and of the schedule to what
+// the database has in the bucket, unless the configuration asks for more (merged_settings.h). Logs what is
+// used and why. Requests: none.
+void use_kept_settings();
+// Stores what these variables show in the bucket if it is not there (store_what_is_shown()), and ends a
+// former history when its grace time is over. Called each second, by one thread.
+void tend_kept_settings();
+
+std::string url_in_use();       // atoll_url, with its default
+const char *durability_name();  // the present value of atoll_durability
+bool wants_bounded_heap();      // whether atoll_bound_heap is ON
 
 std::string snapshot_schedule();  // the present text of atoll_snapshot_schedule
 

@@ -7,11 +7,9 @@ namespace atoll::table {
 
 // Makes a cursor whose bounds are those of the whole table with all its indexes. The caller narrows them with
 // set_bounds().
-std::unique_ptr<txn::Cursor> EntryCursor::make(txn::ReadAt at, bool whole_table) const {
-  txn::ScanOptions options;
+std::unique_ptr<txn::Cursor> EntryCursor::make(txn::ReadAt at, txn::ScanOptions options) const {
   options.lower = table_.layout().primary_index().start.substr(0, codec::kKeyPrefixLength);
   options.upper = codec::key_after_prefix(options.lower);
-  if (whole_table) options.readahead_bytes = 2 << 20;
   return table_.transaction()->scan(table_.family(), at, options);
 }
 
@@ -23,23 +21,47 @@ bool EntryCursor::is_current() const {
   return !table_.locking() || (sequence_ == table_.newest_sequence() && has_seen_all_commits());
 }
 
-void EntryCursor::open(const Bounds &bounds, bool whole_table) {
-  if (is_current()) return set_bounds(bounds);
-  if (!table_.locking()) table_.transaction()->make_snapshot();
+// Call before the cursor is opened: what is written or committed in between counts as not shown.
+void EntryCursor::note_opening() {
   writes_ = table_.transaction()->write_count();
   commits_ = table_.transaction()->commits_seen(table_.family());
   sequence_ = table_.locking() ? table_.newest_sequence() : 0;
+}
+
+void EntryCursor::open(const Bounds &bounds, bool whole_table) {
+  if (is_current()) return set_bounds(bounds);
+  if (!table_.locking()) table_.transaction()->make_snapshot();
+  note_opening();
   const bool shows_newest = cursor_ && table_.locking() && writes_ == 0;
-  if (!shows_newest || !cursor_->refresh()) cursor_ = make(table_.read_at(), whole_table);
+  if (!shows_newest || !cursor_->refresh()) {
+    txn::ScanOptions options;
+    if (whole_table) options.readahead_bytes = 2 << 20;
+    cursor_ = make(table_.read_at(), options);
+  }
   set_bounds(bounds);
 }
 
 void EntryCursor::open_for_estimates(const Bounds &bounds) {
   if (!cursor_ || writes_ != kForEstimates) {
-    cursor_ = make(txn::ReadAt::kLatest, false);
+    cursor_ = make(txn::ReadAt::kLatest, {});
     writes_ = kForEstimates;
   }
   set_bounds(bounds);
+}
+
+void EntryCursor::open_for_lookups(uint64_t hidden_max) {
+  note_opening();
+  txn::ScanOptions options;
+  options.hidden_max = hidden_max;
+  cursor_ = make(table_.read_at(), options);
+  const IndexLayout &rows = table_.layout().primary_index();
+  set_bounds({rows.start, rows.end});
+}
+
+Status EntryCursor::find_later_own_write(std::string_view key, bool *found) const {
+  *found = false;
+  if (!has_later_own_writes()) return Status::Ok();
+  return table_.transaction()->has_written(table_.family(), key, found);
 }
 
 void EntryCursor::seek_start(const std::string &key, bool forward) {

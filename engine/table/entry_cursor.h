@@ -24,6 +24,9 @@ class EntryCursor {
   // range afterwards. The cursor shows the newest entries, and the transaction takes no snapshot.
   void open_for_estimates(const Bounds &bounds);
   bool is_for_estimates() const { return writes_ == kForEstimates; }
+  // Makes a new cursor over the rows themselves, for OrderedLookups. If a step or search has to pass more
+  // than `hidden_max` deleted entries and old versions, the cursor becomes invalid, with an error.
+  void open_for_lookups(uint64_t hidden_max);
   void close() { cursor_.reset(); }
   bool is_open() const { return cursor_ != nullptr; }
   bool has_own_writes() const { return cursor_ != nullptr && cursor_->has_own_writes(); }
@@ -52,12 +55,16 @@ class EntryCursor {
   // Whether the transaction itself has written since the cursor was opened, to whatever table. The cursor
   // does not show these writes.
   bool has_later_own_writes() const { return table_.transaction()->write_count() != writes_; }
+  // Sets *found to whether the transaction itself has written `key` since the cursor was opened; also true
+  // for an earlier write, if it has written anything since. Errors: as Transaction::has_written().
+  Status find_later_own_write(std::string_view key, bool *found) const;
 
  private:
   static constexpr uint64_t kForEstimates = UINT64_MAX;
 
   bool is_current() const;
-  std::unique_ptr<txn::Cursor> make(txn::ReadAt at, bool whole_table) const;
+  void note_opening();
+  std::unique_ptr<txn::Cursor> make(txn::ReadAt at, txn::ScanOptions options) const;
 
   const OpenTable &table_;
   std::unique_ptr<txn::Cursor> cursor_;

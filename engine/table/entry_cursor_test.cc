@@ -19,7 +19,7 @@ class EntryCursorTest : public TwoSessionsTest<> {
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(TwoSessionsTest::SetUp());
     commit_rows({row_of(10), row_of(20), row_of(30)});
-    cursor_ = std::make_unique<EntryCursor>(one_->cursor.table());
+    cursor_ = std::make_unique<EntryCursor>(one_->open_table);
   }
   std::string key(uint32_t id) const { return table_.key(*layout_, kPrimary, row_of(id), 1); }
   Bounds all(size_t index = kPrimary) const {

@@ -33,6 +33,8 @@ struct IndexLayout {
   uint64_t readable_from = 0;  // as IndexDef::readable_from
 };
 
+// The layout of one table, by one definition of it. A changed definition gets a layout of its own; the
+// old one lives as long as a statement uses it. Immutable, so any thread may use it.
 class Layout {
  public:
   // The parts of a layout that come from the server's TABLE_SHARE and are not in the catalog.

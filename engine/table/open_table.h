@@ -1,9 +1,13 @@
-// A table that a statement has open: the layout of its rows, the family they are in, and how the running
-// statement wants to read them. The classes that read and write rows use it.
+// A table that a statement has open: the layout of its rows, the family they are in, how the running
+// statement wants to read them, and which row it has read or written last. The classes that read and write
+// rows use it; the handler owns it, and beside it a reader and a writer.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "lsm/family.h"
 #include "table/layout.h"
@@ -38,11 +42,12 @@ struct ReadMode {
   bool may_change = false;        // the statement may change the rows, so their BLOBs must point into a copy
 };
 
+// One table as one handler has it open. It lives as long as the handler. Threads: only the thread of
+// the running statement.
 class OpenTable {
  public:
-  // The arguments must outlive this object. `layout` may be exchanged between two statements.
-  OpenTable(const std::shared_ptr<const Layout> &layout, Statement *statement)
-      : layout_(layout), statement_(*statement) {}
+  // `statement` must outlive this object.
+  explicit OpenTable(Statement *statement) : statement_(*statement) {}
   OpenTable(const OpenTable &) = delete;
   OpenTable &operator=(const OpenTable &) = delete;
 
@@ -53,7 +58,26 @@ class OpenTable {
     is_sequence_ = is_sequence;
   }
 
+  // Gives the table a layout, when it is opened, or when its rows have moved. nullptr: it is closed.
+  // Requires: no read of it goes on.
+  void set_layout(std::shared_ptr<const Layout> layout) {
+    layout_ = std::move(layout);
+    newest_.reset();
+  }
+  // Lets the statement read the rows where they were before the mover moved the table (Layout::former()), or
+  // again where they are now. Requires: no read of the table goes on, and for read_former() there is such a
+  // place.
+  void read_former() {
+    newest_ = std::move(layout_);
+    layout_ = newest_->former();
+  }
+  void read_newest() {
+    if (newest_) layout_ = std::move(newest_);
+  }
+
+  bool is_open() const { return layout_ != nullptr; }
   const Layout &layout() const { return *layout_; }
+  const std::shared_ptr<const Layout> &shared_layout() const { return layout_; }
   lsm::Family *family() const { return layout_->family(); }
   bool is_temporary() const { return family()->side() == lsm::Side::kTemp; }
   bool is_past() const { return family()->side() == lsm::Side::kPast; }
@@ -61,6 +85,15 @@ class OpenTable {
   txn::Transaction *transaction() const { return statement_.transaction(); }
   txn::LockTable *locks() const { return locks_; }
   Statement &statement() const { return statement_; }
+
+  // The primary key of the row that the statement has read or written last.
+  const std::string &row_key() const { return row_key_; }
+  std::string *mutable_row_key() { return &row_key_; }
+  // The hidden id of that row; 0: the table has a primary key.
+  uint64_t hidden_id() const {
+    if (!layout_->hidden_primary()) return 0;
+    return hidden_id_of(std::string_view(row_key_).substr(codec::kKeyStartLength));
+  }
 
   const ReadMode &mode() const { return mode_; }
   ReadMode *mutable_mode() { return &mode_; }
@@ -82,11 +115,13 @@ class OpenTable {
   }
 
  private:
-  const std::shared_ptr<const Layout> &layout_;
+  std::shared_ptr<const Layout> layout_;
+  std::shared_ptr<const Layout> newest_;  // the present layout while layout_ is its former one; else nullptr
   Statement &statement_;
   txn::LockTable *locks_ = nullptr;
   bool is_sequence_ = false;
   ReadMode mode_;
+  std::string row_key_;
 };
 
 }  // namespace atoll::table

@@ -14,7 +14,7 @@ Status stopped() { return Status(Code::kInterrupted, ""); }
 Status RowCursor::add_entry(Accepted *accepted) {
   const std::string_view key = entries_.key();
   // The filter only saves lookups of rows, so skipping it is allowed. It is skipped if the index holds only a
-  // prefix of a column, because the filter possibly compares the whole column.
+  // prefix of a column, because the filter may compare the whole column.
   const bool is_filtered =
       view_.has_row_filter() && filter_.asks_entry_conditions() && scanned_index().cut_fields.empty();
   *accepted = Accepted::kYes;

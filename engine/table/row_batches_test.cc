@@ -134,7 +134,7 @@ TEST_F(RowBatchesTest, are_not_read_from_a_table_that_is_newer_than_the_snapshot
   put(row_of(kRows));
   auto def = std::make_shared<catalog::TableDef>(layout_->def());
   def->readable_from.number = layout_->family()->newest_sequence();
-  layout_ = layout_->moved(def, layout_->family());
+  one_->open_table.set_layout(layout_->moved(def, layout_->family()));
   RowCursor::Found found = RowCursor::Found::kNone;
   cursor().begin_index(kSecondary);
   ASSERT_ATOLL_OK(cursor().begin_ranges(100, &found));
@@ -156,7 +156,7 @@ class AskingSession final : public PlainSession {
   bool has_entry_condition() const override { return entry_condition != nullptr; }
   Verdict check_entry() override { return entry_condition(*table_.entry_row(record(), kSecondary).a); }
   bool has_row_filter() const override { return row_filter != nullptr; }
-  Verdict check_row_filter() override { return row_filter(cursor.primary_key()); }
+  Verdict check_row_filter() override { return row_filter(open_table.row_key()); }
 
  private:
   const TestTable &table_;
@@ -224,7 +224,8 @@ TEST_F(EntryConditionTest, a_filter_is_not_asked_of_entries_that_lack_a_part_of_
   columns.primary = kPrimary;
   for (size_t index = 0; index < kIndexes; index++) columns.indexes.push_back(layout_->index(index));
   columns.indexes[kSecondary].cut_fields = {1};
-  layout_ = std::make_shared<const Layout>(layout_->def_ptr(), layout_->family(), std::move(columns));
+  session_->open_table.set_layout(
+      std::make_shared<const Layout>(layout_->def_ptr(), layout_->family(), std::move(columns)));
   session_->row_filter = [](const std::string &) { return Verdict::kRefused; };
   EXPECT_EQ(ids().size(), 20);
 }

@@ -344,12 +344,12 @@ Status RowCursor::accept_entry(uint8_t *record, Accepted *accepted) {
 // transaction that has changed the row since the cursor was opened has ended, because it had the lock.
 Status RowCursor::is_newest(bool *newest) const {
   *newest = entries_.has_seen_all_commits();
-  if (!*newest || !entries_.has_later_own_writes()) return Status::Ok();
+  if (!*newest) return Status::Ok();
   // An own write that the cursor shows is not undone while the statement uses the cursor: savepoints that are
   // set within the statement are younger than the cursor.
-  bool has_written = false;
-  ATOLL_RETURN_IF_ERROR(table_.transaction()->has_written(table_.family(), primary_key_, &has_written));
-  *newest = !has_written;
+  bool is_written = false;
+  ATOLL_RETURN_IF_ERROR(entries_.find_later_own_write(primary_key_, &is_written));
+  *newest = !is_written;
   return Status::Ok();
 }
 
@@ -377,7 +377,7 @@ Status RowCursor::lock_and_fetch(const std::string_view *seen, uint8_t *record, 
   return unpack(row_buffer_, record);
 }
 
-// Reads the row of primary_key_ in the version that this read must see: that of the snapshot or the newest.
+// Reads the row of primary_key_ in the version that this read must see: the snapshot's or the newest.
 Status RowCursor::fetch(uint8_t *record, Fetched *fetched) {
   row_.Reset();
   if (!table_.locking()) table_.transaction()->make_snapshot();

@@ -36,9 +36,10 @@
 
 namespace atoll::table {
 
+// Where a RowCursor is; the picture above shows the moves.
 enum class Place : uint8_t {
   kBeforeFirst,  // nothing was read since the index, or the whole table, was chosen
-  kAtKey,        // only a key is known: that of the row returned last, or where a read found no row
+  kAtKey,        // only a key is known: the key of the row returned last, or where a read found no row
   kPoint,        // the last read was by a whole primary key; no other row has that key
   kOnEntry,      // the cursor of entries is on the entry of the row returned last
   kBehindBatch,  // the cursor of entries is on the first entry that is not in the batch
@@ -65,6 +66,8 @@ struct WantedColumns {
   bool entries_suffice = false;  // the entries of the index have all wanted columns, so no row is looked up
 };
 
+// The reader of one open table. The handler has one for as long as it exists; each statement begins its
+// reads anew.
 class RowCursor {
  public:
   // The result of a read. kNone: there is no row, or no further one. kTooNew: the table or its index was
@@ -72,35 +75,24 @@ class RowCursor {
   // show (the user's error: "Table definition has changed").
   enum class Found : uint8_t { kNone, kRow, kTooNew };
 
-  // The arguments must outlive the cursor. `layout` may be exchanged between two statements.
-  RowCursor(const std::shared_ptr<const Layout> &layout, Statement *statement, RowView *view)
-      : table_(layout, statement),
+  // The arguments must outlive the cursor. A RowWriter may share the table and the locks.
+  RowCursor(OpenTable *table, RowLocks *locks, RowView *view)
+      : table_(*table),
         view_(*view),
         entries_(table_),
         lookups_(table_),
-        locks_(table_),
-        guard_(table_, &locks_),
-        filter_(table_, view) {}
+        locks_(*locks),
+        guard_(table_, locks),
+        filter_(table_, view),
+        primary_key_(*table->mutable_row_key()) {}
 
-  OpenTable &table() { return table_; }
   const OpenTable &table() const { return table_; }
-  RowLocks &locks() { return locks_; }
-  const RowLocks &locks() const { return locks_; }
   RowFilter &filter() { return filter_; }
   SearchBounds &bounds() { return bounds_; }
   EntryCursor &entries() { return entries_; }
   WantedColumns &wanted() { return wanted_; }
   const WantedColumns &wanted() const { return wanted_; }
   Place place() const { return place_; }
-
-  // The primary key of the row that was read or written last.
-  const std::string &primary_key() const { return primary_key_; }
-  void set_primary_key(std::string_view key) { primary_key_.assign(key); }
-  // The hidden id of the row that was read or written last; 0: the table has a primary key.
-  uint64_t hidden_id() const {
-    if (!layout().hidden_primary()) return 0;
-    return hidden_id_of(std::string_view(primary_key_).substr(codec::kKeyStartLength));
-  }
 
   // ---- beginning and ending a read ----
   void begin_index(size_t number);
@@ -149,7 +141,7 @@ class RowCursor {
   // others return false.
   bool is_killed() { return (++rows_seen_ & 0x3FF) == 0 && table_.statement().is_killed(); }
 
-  // Unpacks a stored row into `record`. Requires: primary_key() is the row's key.
+  // Unpacks a stored row into `record`. Requires: OpenTable::row_key() is the row's key.
   Status unpack(std::string_view packed, uint8_t *record);
 
   // ---- many ranges (row_batches.cc): gather entries of several ranges, then read their rows by one MultiGet
@@ -211,11 +203,11 @@ class RowCursor {
   Status row_of_batch(size_t i);
   Status read_batch(bool forward, uint8_t *record, Found *found);
 
-  OpenTable table_;
+  OpenTable &table_;
   RowView &view_;
   EntryCursor entries_;
   OrderedLookups lookups_;
-  RowLocks locks_;
+  RowLocks &locks_;
   RangeGuard guard_;
   RowFilter filter_;
   SearchBounds bounds_;
@@ -223,8 +215,8 @@ class RowCursor {
   WantedColumns wanted_;
   int index_ = -1;  // the active index; -1: the whole table
   Place place_ = Place::kBeforeFirst;
-  std::string key_;  // the key of the entry returned last, in the active index
-  std::string primary_key_;
+  std::string key_;           // the key of the entry returned last, in the active index
+  std::string &primary_key_;  // OpenTable::row_key()
   rocksdb::PinnableSlice row_;
   std::string row_buffer_;  // a copy of the packed row, for the BLOBs of the record to point into
   std::string entry_scratch_;

@@ -108,7 +108,7 @@ class RowCursorModel {
   // ---- locks ----
 
   bool is_locked_by_others(const Session &session, uint32_t id) const {
-    const bool is_shared = session.cursor.table().mode().lock == RowLock::kShared;
+    const bool is_shared = session.open_table.mode().lock == RowLock::kShared;
     return is_held_by_others(session, id, is_shared ? txn::LockMode::kExclusive : txn::LockMode::kShared);
   }
   bool is_held_by_others(const Session &session, uint32_t id, txn::LockMode at_least) const {
@@ -137,7 +137,7 @@ class RowCursorModel {
     Session &session = *one->session;
     choose_mode(&session);
     one->locked = session.locked_rows(kIds);
-    if (!session.cursor.table().locking()) session.note_snapshot(committed_);
+    if (!session.open_table.locking()) session.note_snapshot(committed_);
     for (size_t searches = 1 + random_.below(3); searches > 0; searches--) {
       const uint64_t what = random_.below(8);
       what == 0 ? read_point(one) : what == 1 ? read_ranges(one) : walk(one);
@@ -149,7 +149,7 @@ class RowCursorModel {
   }
 
   void choose_mode(Session *session) {
-    ReadMode *mode = session->cursor.table().mutable_mode();
+    ReadMode *mode = session->open_table.mutable_mode();
     mode->lock = random_.one_in(2)   ? RowLock::kNone
                  : random_.one_in(2) ? RowLock::kShared
                                      : RowLock::kExclusive;
@@ -158,13 +158,13 @@ class RowCursorModel {
     session->condition.reset();
     if (random_.one_in(3)) session->condition = static_cast<uint32_t>(random_.below(kIds));
     session->cursor.filter().set_condition(session->condition.has_value());
-    session->cursor.locks().allow_semi_consistent(mode->lock == RowLock::kExclusive && !mode->skip_locked &&
-                                                  random_.one_in(2));
+    session->row_locks.allow_semi_consistent(mode->lock == RowLock::kExclusive && !mode->skip_locked &&
+                                             random_.one_in(2));
   }
 
   // Returns the rows that the session must see.
   Rows visible(const Session &session) const {
-    return session.visible(session.cursor.table().locking() ? committed_ : *session.snapshot());
+    return session.visible(session.open_table.locking() ? committed_ : *session.snapshot());
   }
   Entries entries(const Session &session, size_t index) const {
     return table_.entries(*layout_, index, visible(session));
@@ -184,17 +184,17 @@ class RowCursorModel {
     }
     ASSERT_TRUE(status.ok()) << status.message();
     const Rows rows = visible(session);
-    const bool is_skipped = session.cursor.table().mode().skip_locked && is_locked_by_others(session, id);
+    const bool is_skipped = session.open_table.mode().skip_locked && is_locked_by_others(session, id);
     ASSERT_EQ(found == Found::kRow, rows.contains(id) && !is_skipped);
     if (found != Found::kRow) return;
     EXPECT_EQ(table_.row(session.record()), rows.at(id));
-    if (session.cursor.table().locking()) one->locked.insert(id);
+    if (session.open_table.locking()) one->locked.insert(id);
   }
 
   void read_ranges(One *one) {
     Session &session = *one->session;
     RowCursor &cursor = session.cursor;
-    if (cursor.table().locking()) return;
+    if (session.open_table.locking()) return;
     session.condition.reset();
     cursor.filter().set_condition(false);
     const size_t index = 1 + random_.below(2);
@@ -234,7 +234,7 @@ class RowCursorModel {
   // Compares the result of the first search or of a step with the model. Returns whether the read goes on.
   bool take(One *one, Read *read, bool forward, const Status &status, Found found) {
     Session &session = *one->session;
-    const bool is_locking = session.cursor.table().locking();
+    const bool is_locking = session.open_table.locking();
     if (status.code() == Code::kLockTimeout) {
       EXPECT_TRUE(is_locking && session.others_hold_anything()) << "nobody is in the way";
       read->touch_all(forward);
@@ -257,7 +257,7 @@ class RowCursorModel {
 
   void note_locks(One *one, const Row &row) {
     Session &session = *one->session;
-    if (session.cursor.locks().returned_unlocked()) {
+    if (session.row_locks.returned_unlocked()) {
       EXPECT_TRUE(is_locked_by_others(session, row.id));
       if (random_.one_in(2)) session.cursor.give_back_row();
       return;
@@ -293,8 +293,7 @@ class RowCursorModel {
       const bool is_this = row && row->id == entry->second.id;
       if (!is_this && session.has_even_condition && !Session::is_even(entry->second)) continue;
       if (!is_this && may_refuse && !session.passes(entry->second)) continue;
-      if (!is_this && session.cursor.table().mode().skip_locked &&
-          is_locked_by_others(session, entry->second.id))
+      if (!is_this && session.open_table.mode().skip_locked && is_locked_by_others(session, entry->second.id))
         continue;
       EXPECT_TRUE(row.has_value()) << "a row is not returned: " << ::testing::PrintToString(entry->second);
       if (!row) return false;
@@ -353,7 +352,7 @@ class RowCursorModel {
     Read read = make_.read();
     begin(&session, &read);
     SCOPED_TRACE(describe(session, read));
-    const bool is_locking = session.cursor.table().locking();
+    const bool is_locking = session.open_table.locking();
     session.has_even_condition = read.index == kSecondary && random_.one_in(4);
     session.cursor.wanted().entries_suffice =
         !is_locking && read.index != kPrimary && !session.condition && random_.one_in(3);
@@ -361,7 +360,7 @@ class RowCursorModel {
     Found found = Found::kNone;
     const Status status = first(&session, read, &found);
     check_steps(session, read, steps_before);
-    if (names_one_row(read)) EXPECT_FALSE(session.cursor.locks().returned_unlocked());
+    if (names_one_row(read)) EXPECT_FALSE(session.row_locks.returned_unlocked());
     bool goes_on = take(one, &read, read.is_scan || read.seek.forward, status, found);
     bool turned = false, ended = found == Found::kNone;
     for (size_t left = random_.one_in(2) ? 100 : random_.below(6); goes_on && !ended && left > 0; left--) {
@@ -375,7 +374,7 @@ class RowCursorModel {
     if (read.seek.parts == 1)
       one->may_lock.push_back({read.seek.key, codec::key_after_prefix(read.seek.key)});
     const bool is_repeatable = is_locking && session.keeps_snapshot() && goes_on && ended && !turned &&
-                               !session.cursor.table().mode().skip_locked;
+                               !session.open_table.mode().skip_locked;
     if (is_repeatable) remember(one, std::move(read));
     session.has_even_condition = false;
   }
@@ -387,7 +386,7 @@ class RowCursorModel {
 
   // Checks the cost: a consistent search passes at most the entries within its bounds, or only the first row.
   void check_steps(const Session &session, const Read &read, uint64_t before) {
-    if (session.cursor.table().locking()) return;
+    if (session.open_table.locking()) return;
     const uint64_t steps = work_.get()->count(WorkKind::kCursorSteps) - before;
     const Entries all = entries(session, read.index);
     uint64_t inside = 0;
@@ -407,10 +406,10 @@ class RowCursorModel {
     const bool turns = random_.one_in(8);
     *turned = *turned || turns;
     const bool forward = read->seek.forward != turns;
-    if (!cursor.table().locking() && session.keeps_snapshot() && random_.one_in(10))
+    if (!session.open_table.locking() && session.keeps_snapshot() && random_.one_in(10))
       begin_again(&session, read);
     const bool is_same = forward && cursor.is_exact() && random_.one_in(2);
-    const bool leaves = !is_same && !cursor.table().locking() && (forward || !read->seek.prefix_stays);
+    const bool leaves = !is_same && !session.open_table.locking() && (forward || !read->seek.prefix_stays);
     if (leaves && !read->prefix.empty()) {
       read->prefix.clear();
       read->bounds = {layout_->index(read->index).start, layout_->index(read->index).end};
@@ -441,12 +440,12 @@ class RowCursorModel {
   void remember(One *one, Read read) {
     read.has_even_condition = one->session->has_even_condition;
     read.condition = one->session->condition;
-    read.lock = one->session->cursor.table().mode().lock;
+    read.lock = one->session->open_table.mode().lock;
     one->repeatable.push_back(std::move(read));
   }
   void repeat(Session *session, Read read) {
     const std::vector<Row> before = std::move(read.rows);
-    session->cursor.table().mutable_mode()->lock = read.lock;
+    session->open_table.mutable_mode()->lock = read.lock;
     session->condition = read.condition;
     session->cursor.filter().set_condition(read.condition.has_value());
     session->has_even_condition = read.has_even_condition;

@@ -33,7 +33,7 @@ class RowFilterTest : public StoredTableTest<TestTable> {
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(StoredTableTest::SetUp());
     session_ = std::make_unique<FilteringSession>(layout_, table_.record_length(), manager_.get());
-    filter_ = std::make_unique<RowFilter>(session_->cursor.table(), session_.get());
+    filter_ = std::make_unique<RowFilter>(session_->open_table, session_.get());
     filter_->set_condition(true);
   }
   bool passes(std::optional<uint32_t> a) {
@@ -86,7 +86,7 @@ TEST_F(RowFilterTest, asks_rarely_where_nothing_is_refused_until_something_is) {
 }
 
 TEST_F(RowFilterTest, a_scan_with_locks_asks_of_each_row_and_a_locked_row_saves_nothing) {
-  session_->cursor.table().mutable_mode()->lock = RowLock::kExclusive;
+  session_->open_table.mutable_mode()->lock = RowLock::kExclusive;
   EXPECT_EQ(asked(100, kPassing), 100);
   filter_->set_condition(true);
   EXPECT_EQ(asked(kUnasked, kRefused, true), 0);

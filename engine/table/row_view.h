@@ -20,6 +20,8 @@ enum class Verdict : uint8_t {
   kStop,         // the statement must end with an error that the view has noted
 };
 
+// What a read asks the server about a row. The handler's ServerView implements it, and each test one of its
+// own. Threads: only the thread of the running statement.
 class RowView {
  public:
   virtual ~RowView() = default;

@@ -38,6 +38,7 @@ struct Seek {
   size_t rows_wanted = 1;  // the size of the first batch of rows
 };
 
+// The bounds of the searches of one RowCursor, which owns it.
 class SearchBounds {
  public:
   // Called when a scan of an index begins. Forgets ranges and prefixes that were given for an earlier scan.

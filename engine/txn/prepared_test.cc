@@ -365,7 +365,7 @@ TEST_F(PreparedTest, FailedCommitStaysPrepared) {
   EXPECT_EQ(committed("a"), "by x");
 }
 
-// The binary log possibly has the transaction as committed already. So after the failure only recovery, which
+// The binary log may have the transaction as committed already. So after the failure only recovery, which
 // knows the binary log, is allowed to decide about the transaction.
 TEST_F(PreparedTest, FailedCommitOutlivesItsObject) {
   open();

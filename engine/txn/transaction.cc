@@ -134,13 +134,19 @@ Status TransactionImpl::get(lsm::Family *family, std::string_view key, ReadAt at
 std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, const ScanOptions &options) {
   auto bounds = std::make_unique<CursorBounds>();
   if (family->handle() == nullptr) {
-    return std::make_unique<Cursor>(std::move(bounds),
+    return std::make_unique<Cursor>(std::move(bounds), nullptr,
                                     std::unique_ptr<rocksdb::Iterator>(rocksdb::NewErrorIterator(
                                         rocksdb::Status::ColumnFamilyDropped(dropped_family().message()))),
                                     false);
   }
   bounds->set(options.lower, options.upper);
-  auto entries = bounded_iterator(family, read_options(family, at), options, bounds.get());
+  const rocksdb::ReadOptions read = read_options(family, at);
+  std::unique_ptr<HeadSearch> heads;
+  if (family->side() == lsm::Side::kMain && !options.unique_start) {
+    heads = std::make_unique<HeadSearch>(manager_, family, read.snapshot);
+    heads->note_view();
+  }
+  auto entries = bounded_iterator(family, read, options, bounds.get());
   WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
   const bool in_memory = own != nullptr && !own->index.empty();
   const bool on_disk = spill_ != nullptr && spill_->has_family(family);
@@ -148,9 +154,10 @@ std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, co
   if (has_own_writes) {
     OwnCursor cursor(in_memory ? writes_ : nullptr, in_memory ? own : nullptr,
                      on_disk ? spill_->runs() : nullptr, family, options);
-    entries = std::make_unique<MergedIterator>(std::move(entries), std::move(cursor), bounds.get());
+    entries =
+        std::make_unique<MergedIterator>(std::move(entries), std::move(cursor), bounds.get(), heads.get());
   }
-  return std::make_unique<Cursor>(std::move(bounds), std::move(entries), has_own_writes);
+  return std::make_unique<Cursor>(std::move(bounds), std::move(heads), std::move(entries), has_own_writes);
 }
 
 bool TransactionImpl::has_writes(lsm::Side side) const {
@@ -285,6 +292,7 @@ Status TransactionImpl::restore_temp(const rocksdb::Snapshot *before) {
 // Writes temp first. Only this connection sees temp tables, so this write can be undone before anybody else
 // sees it. Then calls `commit_main`. If that fails, undoes the write to temp.
 Status TransactionImpl::commit_with_temp(const std::function<Status()> &commit_main) {
+  for (const uint32_t family_id : written_families_) manager_->queue_heads()->note_commit(*this, family_id);
   if (!has_writes(lsm::Side::kTemp)) return commit_main();
   const auto release = [rows = manager_->rows()](const rocksdb::Snapshot *snapshot) {
     rows->release_snapshot(lsm::Side::kTemp, snapshot);
@@ -369,7 +377,7 @@ Status TransactionImpl::prepare_main(std::string_view xid, bool keeps_unique_sta
   });
 }
 
-Status TransactionImpl::prepare(std::string_view xid, bool sync, bool is_decided_at_start) {
+Status TransactionImpl::prepare(std::string_view xid, bool sync, bool is_decided_at_start, KeptLocks kept) {
   if (is_prepared()) return Status(Code::kBug, "the transaction is prepared already");
   if (xid.empty() || xid.size() > kXidBytesMax) {
     return Status(Code::kInvalid, "an XA identifier must have 1 to 512 bytes");
@@ -378,6 +386,7 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync, bool is_decided
   if (has_writes(lsm::Side::kMain)) {
     ATOLL_RETURN_IF_ERROR(is_spilled() ? prepare_spilled(xid) : prepare_main(xid, !is_decided_at_start));
   }
+  kept = note_written_locks(kept);
   // RocksDB has the changes now, so a large write set is not needed any more. writes_shown_ keeps the number
   // of writes.
   if (writes_ != nullptr && !writes_->has_writes(lsm::Side::kTemp)) keep_extents();
@@ -386,9 +395,12 @@ Status TransactionImpl::prepare(std::string_view xid, bool sync, bool is_decided
   // The sync is shared with other threads, and is made outside of RocksDB's queue of writers. A write that
   // syncs would hold up all writes after it in the queue; with a binary log, these include the commits of a
   // group, which are written one after the other.
-  if (!sync || two_phase_ == nullptr) return Status::Ok();
-  count_work(WorkKind::kLogSyncs);
-  return manager_->rows()->sync_wal();
+  if (sync && two_phase_ != nullptr) {
+    count_work(WorkKind::kLogSyncs);
+    ATOLL_RETURN_IF_ERROR(manager_->rows()->sync_wal());
+  }
+  manager_->locks()->release_rest(&owner_, kept);
+  return Status::Ok();
 }
 
 Status TransactionImpl::commit_prepared(bool sync) {

@@ -32,6 +32,7 @@ enum class ReadAt : uint8_t {
   kLatest,    // the newest committed version: after a lock has been taken
 };
 
+// The range that a scan reads, and how it reads it.
 struct ScanOptions {
   std::string lower;             // inclusive; empty: no bound
   std::string upper;             // exclusive; empty: no bound
@@ -47,6 +48,9 @@ struct ScanOptions {
 
 class Manager;
 
+// One transaction of one connection. Manager::begin() makes it, and the connection's Session owns it.
+// It ends by a commit or a rollback. A prepared transaction whose connection is gone belongs to the
+// Manager.
 class Transaction {
  public:
   // Rolls back and releases the locks. A prepared transaction is not rolled back, because it was promised
@@ -97,7 +101,7 @@ class Transaction {
                      size_t unique_length = 0) = 0;
   virtual Status remove(lsm::Family *family, std::string_view key, size_t unique_length = 0) = 0;
   // As put(), for a key that no committed row has. First waits until no range of another transaction contains
-  // the key. Every new index entry is written by this function. Errors: those of put() and of
+  // the key. Every new index entry is written by this function. Errors: as put() and
   // LockTable::lock(). After an error of a lock nothing is written.
   virtual Status insert(lsm::Family *family, std::string_view key, std::string_view value,
                         const LockWait &wait, size_t unique_length = 0) = 0;
@@ -149,8 +153,11 @@ class Transaction {
   // the transaction stays prepared. prepare() does not make writes to temp durable; detach_prepared() drops
   // those that are in memory. The transaction keeps its row locks over a restart, among them those on the
   // unique starts of its new index entries (see put()), but not if `is_decided_at_start`: then the caller
-  // commits the transaction or rolls it back at the next start, before other transactions begin.
-  virtual Status prepare(std::string_view xid, bool sync, bool is_decided_at_start = false) = 0;
+  // commits the transaction or rolls it back at the next start, before other transactions begin. When the
+  // transaction is prepared, it releases the locks that `kept` does not name; a spilled transaction releases
+  // none.
+  virtual Status prepare(std::string_view xid, bool sync, bool is_decided_at_start = false,
+                         KeptLocks kept = KeptLocks::kAll) = 0;
   virtual bool is_prepared() const = 0;
   // commit_prepared(): commits become visible in the order of the calls. They are not synced unless `sync` is
   // true.
@@ -170,6 +177,8 @@ struct TransactionInfo {
   bool prepared;
 };
 
+// All transactions of one open database, and their locks. The Engine opens it and destroys it after the
+// last transaction. Threads: any.
 class Manager {
  public:
   virtual ~Manager() = default;

@@ -55,6 +55,7 @@ class PreparedBatchReader : public rocksdb::WriteBatch::Handler {
   void LogData(const rocksdb::Slice &) override {}
 };
 
+// Who makes and uses it: see Transaction and Manager.
 class TransactionImpl final : public Transaction {
  public:
   TransactionImpl(ManagerImpl *manager, uint64_t id, void *user);
@@ -100,7 +101,7 @@ class TransactionImpl final : public Transaction {
   Status commit(bool sync) override;
   void rollback() override;
 
-  Status prepare(std::string_view xid, bool sync, bool is_decided_at_start) override;
+  Status prepare(std::string_view xid, bool sync, bool is_decided_at_start, KeptLocks kept) override;
   bool is_prepared() const override { return prepared_.load(std::memory_order_relaxed); }
   Status commit_prepared(bool sync) override;
   Status rollback_prepared() override;
@@ -137,6 +138,7 @@ class TransactionImpl final : public Transaction {
   // In transaction_ranges.cc, except read_from_database(), which is in reads/multi_get.cc.
   void use_family(lsm::Family *family);
   void count_writer(uint32_t family_id);
+  KeptLocks note_written_locks(KeptLocks kept);
   void keep_extents();  // replaces a large write set by the first and last key of each index (WriteExtents)
   void forget_writes();
   std::vector<size_t> read_from_database(lsm::Family *family, const std::vector<rocksdb::Slice> &keys,
@@ -190,6 +192,7 @@ class TransactionImpl final : public Transaction {
   uint64_t commit_position_ = 0;
 };
 
+// See Manager. Knows all living transactions, so that one can search the writes of others (TXN-3).
 class ManagerImpl final : public Manager {
  public:
   ManagerImpl(lsm::Rows *rows, lsm::RunFiles *run_files) : rows_(rows), run_files_(run_files) {}
@@ -221,6 +224,7 @@ class ManagerImpl final : public Manager {
   uint64_t write_bytes_max() const { return write_bytes_max_.load(std::memory_order_relaxed); }
   ReadPool *read_pool() { return &read_pool_; }
   FamilyActivity *activity() { return &activity_; }
+  QueueHeads *queue_heads() { return &queue_heads_; }
   // Finds the uncommitted write of a transaction other than `self` that comes first in the direction of the
   // scan, and cuts [*lower, *upper) to the part that the scan reaches before this write. Returns false if
   // there is no such write.
@@ -246,6 +250,7 @@ class ManagerImpl final : public Manager {
   lsm::RunFiles *const run_files_;
   LockTable locks_;
   FamilyActivity activity_;
+  QueueHeads queue_heads_;
   ReadPool read_pool_;
   std::function<uint64_t()> wal_position_;
   std::atomic<uint64_t> next_id_{1}, write_bytes_max_{0}, spill_bytes_{0}, next_spill_{1};

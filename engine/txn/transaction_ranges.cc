@@ -38,6 +38,22 @@ void TransactionImpl::use_family(lsm::Family *family) {
   writes_->add_family(family);
 }
 
+// Call before keep_extents() frees the write set. Returns which locks release_rest() must keep. A transaction
+// of the server's user does not spill before it is prepared, so all writes are in memory.
+KeptLocks TransactionImpl::note_written_locks(KeptLocks kept) {
+  if (kept == KeptLocks::kAll || is_spilled()) return KeptLocks::kAll;
+  if (writes_ == nullptr) return kept;
+  writes_->each(
+      lsm::Side::kMain, [&](const lsm::Family *family, std::string_view key, const OwnWrite &write) {
+        LockTable *const locks = manager_->locks();
+        bool noted = locks->keep_written(&owner_, {family->id(), key}, kept);
+        if (!write.removed && write.unique_length > 0)
+          noted &= locks->keep_written(&owner_, {family->id(), key.substr(0, write.unique_length)}, kept);
+        if (!noted) kept = KeptLocks::kExclusive;
+      });
+  return kept;
+}
+
 void TransactionImpl::keep_extents() {
   if (writes_->memory_bytes() <= kKeptWriteBytes) return;
   auto extents =

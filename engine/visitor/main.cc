@@ -2,6 +2,7 @@
 //
 //   atollctl-rows diff URL SCRATCH FIRST SECOND     compares two states: `atollctl diff --rows`
 //   atollctl-rows check URL SCRATCH STATE           reads all of a state: `atollctl verify --restore --rows`
+//   atollctl-rows schema URL SCRATCH STATE          shows columns and keys: `atollctl ls --schema`
 //
 // URL names the bucket. The other settings for access to the bucket come from the environment, as for
 // atollctl. FIRST, SECOND and STATE name states as in atoll_visitor_mount(). The program makes the directory
@@ -10,13 +11,18 @@
 //
 // The program writes lines whose fields are separated by tabs. Names are encoded as in file names (db@002d1).
 // FAMILY and PREFIX say where the rows are stored. `diff` writes a line for each table that differs. CHANGE
-// is a name from table_pairs.h, or empty if only rows differ:
+// is a name from table_pairs.h, or empty if only rows differ. WHAT says which columns and keys have changed,
+// in the form of escaped(), see schema.h:
 //
-//   FAMILY PREFIX DATABASE NAME CHANGE INSERTED CHANGED DELETED KEYS_READ FORMER_DATABASE FORMER_NAME
+//   FAMILY PREFIX DATABASE NAME CHANGE INSERTED CHANGED DELETED KEYS_READ FORMER_DATABASE FORMER_NAME WHAT
 //
 // `check` writes a line for each table. PROBLEM is empty if there is none:
 //
 //   FAMILY PREFIX DATABASE NAME ROWS ENTRIES PROBLEM
+//
+// `schema` writes the lines of schema.h:
+//
+//   FAMILY PREFIX DATABASE NAME KIND COLUMN_OR_KEY DEFINITION
 //
 // The last line is a single dot. The exit status is 1 after an error, which is on stderr, and 3 if a state is
 // too damaged to be opened or compared. SIGINT, SIGTERM, SIGHUP and the end of atollctl end the program,
@@ -47,6 +53,7 @@
 #include "bridge/result.h"
 #include "visitor/row_check.h"
 #include "visitor/row_diff.h"
+#include "visitor/schema.h"
 #include "visitor/table_pairs.h"
 
 namespace atoll::visitor {
@@ -84,8 +91,9 @@ void print(const TablePair &pair, const RowCounts &rows) {
   const catalog::TableDef &former = pair.before != nullptr ? *pair.before : *pair.after;
   print_place(named);
   std::printf("%s\t", name_of(change_of(pair)));
-  std::printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\n", rows.inserted, rows.changed,
-              rows.deleted, rows.keys_read, former.database.c_str(), former.name.c_str());
+  std::printf("%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\t%s\t%s\n", rows.inserted, rows.changed,
+              rows.deleted, rows.keys_read, former.database.c_str(), former.name.c_str(),
+              escaped(changes(former.description, named.description)).c_str());
 }
 
 std::string full_name(const catalog::TableDef &table) { return table.database + "/" + table.name; }
@@ -117,6 +125,18 @@ Status check(const atoll_visitor *visitor, const std::string &scratch, const cha
       if (character == '\t' || character == '\n') character = ' ';
     print_place(*table);
     std::printf("%" PRIu64 "\t%" PRIu64 "\t%s\n", stored.rows, stored.entries, stored.problem.c_str());
+  }
+  return Status::Ok();
+}
+
+Status schema(const atoll_visitor *visitor, const std::string &scratch, const char *const *states) {
+  State state;
+  ATOLL_RETURN_IF_ERROR(state.open(visitor, states[0], scratch + "/state"));
+  for (const catalog::TablePtr &table : without_further_partitions(state.tables)) {
+    for (const std::string &line : schema_lines(*table)) {
+      print_place(*table);
+      std::printf("%s\n", line.c_str());
+    }
   }
   return Status::Ok();
 }
@@ -154,7 +174,7 @@ struct Verb {
   int states;
   Status (*run)(const atoll_visitor *visitor, const std::string &scratch, const char *const *states);
 };
-constexpr Verb kVerbs[] = {{"diff", 2, diff}, {"check", 1, check}};
+constexpr Verb kVerbs[] = {{"diff", 2, diff}, {"check", 1, check}, {"schema", 1, schema}};
 
 const char *setting(const char *name) {
   const char *const value = std::getenv(name);

@@ -13,7 +13,7 @@ namespace atoll::visitor {
 namespace {
 
 // Reads the pieces of a row that is too large for one value, and checks the checksum of the whole row.
-// Errors: kCorruption, and those of a read.
+// Errors: kCorruption, and as a read.
 Status read_pieces(lsm::PastDatabase *state, const catalog::TableDef &table, std::string_view key,
                    std::string_view stored) {
   codec::LargeRow row;
@@ -42,8 +42,14 @@ Status count_entries(lsm::PastDatabase *state, const catalog::TableDef &table, c
   return entries.status();
 }
 
-std::string text_of(const catalog::IndexDef &index) {
-  return index.name.empty() ? "the hidden primary key" : "the index `" + index.name + "`";
+// Names the index with its columns, as far as the catalog knows them: entries that earlier versions have
+// written have no description.
+std::string text_of(const catalog::IndexDef &index, const catalog::TableDescription &description) {
+  if (index.name.empty()) return "the hidden primary key";
+  const int key = description.find_key(index.name);
+  if (key < 0) return "the index `" + index.name + "`";
+  return "the index `" + index.name + "` " +
+         catalog::text_of(description.keys[static_cast<size_t>(key)], description);
 }
 
 }  // namespace
@@ -55,13 +61,14 @@ Status read_table(lsm::PastDatabase *state, const catalog::TableDef &table, Stor
     const bool is_primary = &index == &table.indexes.front();
     uint64_t count = 0;
     const Status status = count_entries(state, table, index, &count);
-    if (status.code() == Code::kCorruption) out->problem = text_of(index) + ": " + status.message();
+    const std::string name = text_of(index, table.description);
+    if (status.code() == Code::kCorruption) out->problem = name + ": " + status.message();
     if (status.code() == Code::kCorruption) return Status::Ok();
     ATOLL_RETURN_IF_ERROR(status);
     (is_primary ? out->rows : out->entries) += count;
     if (!is_primary && count != out->rows && out->problem.empty())
-      out->problem = text_of(index) + " has " + std::to_string(count) + " entries for " +
-                     std::to_string(out->rows) + " rows";
+      out->problem =
+          name + " has " + std::to_string(count) + " entries for " + std::to_string(out->rows) + " rows";
   }
   return Status::Ok();
 }

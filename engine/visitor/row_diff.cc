@@ -34,7 +34,7 @@ Status compare_all(StoredEntries *before, StoredEntries *after, RowCounts *count
 // The values of up to kBatchKeys keys in one state.
 class Values {
  public:
-  // Requires: `keys` are ascending. Errors: those of a read. A key that has no value is not an error.
+  // Requires: `keys` are ascending. Errors: as a read. A key that has no value is not an error.
   Status read(const lsm::Family *family, const std::vector<std::string> &keys) {
     std::array<rocksdb::Slice, kBatchKeys> slices;
     std::copy(keys.begin(), keys.end(), slices.begin());

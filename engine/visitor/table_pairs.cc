@@ -67,7 +67,8 @@ Change change_of(const TablePair &pair) {
   if (identity_of(before) != identity_of(after)) return Change::kRebuilt;
   if (full_name(before) != full_name(after)) return Change::kRenamed;
   const bool is_same = say_the_same(before.frm, after.frm) && before.versions == after.versions &&
-                       before.indexes == after.indexes && before.column_ids == after.column_ids;
+                       before.indexes == after.indexes && before.column_ids == after.column_ids &&
+                       changes(before.description, after.description).empty();
   return is_same ? Change::kNone : Change::kAltered;
 }
 

@@ -54,6 +54,20 @@ TEST(TablePairs, ANewVersionOfTheSameDefinitionIsNoAlteration) {
   EXPECT_EQ(only_change(table_of_frm('1', 'a'), table(1, "orders")), Change::kAltered);
 }
 
+// A partition has no .frm of its own in the catalog. A description that only one state has is no alteration:
+// the server has noted it when it opened the table.
+TEST(TablePairs, ARenamedColumnIsAnAlterationAndANewDescriptionIsNone) {
+  const auto described = [](const char *column) {
+    auto def = std::make_shared<catalog::TableDef>(*table(1, "t#P#p0"));
+    def->description.columns.resize(1);
+    def->description.columns[0].name = column;
+    return def;
+  };
+  EXPECT_EQ(only_change(described("a"), described("b")), Change::kAltered);
+  EXPECT_EQ(only_change(described("a"), described("a")), Change::kNone);
+  EXPECT_EQ(only_change(table(1, "t#P#p0"), described("a")), Change::kNone);
+}
+
 TEST(TablePairs, AnIdThatWasGivenOutAgainIsAnotherTable) {
   const std::vector<TablePair> pairs = pair_tables({table(1, "lost", 5)}, {table(1, "made_instead", 9)});
   ASSERT_EQ(pairs.size(), 2u);

@@ -15,14 +15,18 @@
 
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/work.h"
 #include "engine/running.h"
 #include "handler/alter/alter_definition.h"
 #include "handler/server/error_map.h"
 #include "handler/handlerton.h"
 #include "handler/alter/build_view.h"
+#include "handler/alter/gained_numbers.h"
 #include "handler/ddl/outgrown.h"
 #include "handler/ddl/table_name.h"
 #include "handler/ddl/temporary_tables.h"
+#include "handler/foreign/alter.h"
+#include "handler/write/next_number.h"
 #include "table/online/online_claims.h"
 #include "table/online/online_index_build.h"
 #include "table/online/online_move.h"
@@ -56,13 +60,14 @@ class AlterContext final : public inplace_alter_handler_ctx {
   }
   bool builds() const { return altered.moves || !altered.added_indexes.empty(); }
   // Begins the online build: from now on, writers log their changes for it. Requires: no statement writes the
-  // table now. `former`: the table's present layout, with records of `record_bytes`.
-  Status begin_build(const ah::Layout &former, size_t record_bytes, TABLE *table);
+  // table now. `present`: the table's layout, with records of `record_bytes`.
+  Status begin_build(std::shared_ptr<const ah::Layout> present, size_t record_bytes, TABLE *table);
   static atoll::lsm::Database *database() { return atoll::engine::running()->database(); }
 
   ah::Share *share;
   catalog::TablePtr before;                  // the definition that the catalog holds
   ah::AlteredDefinition altered;             // the definition that it holds after the commit
+  std::shared_ptr<const ah::Layout> former;  // of the table before the ALTER; set if the ALTER builds
   std::shared_ptr<const ah::Layout> layout;  // of the altered table
   std::vector<size_t> new_indexes;           // indexes to build, by number in `layout`, without a hidden key
   std::optional<at::RekeySource> rekey;      // set if the primary key changes
@@ -70,6 +75,9 @@ class AlterContext final : public inplace_alter_handler_ctx {
   const rocksdb::Snapshot *snapshot = nullptr;
   std::optional<ah::ServerBuildView> view;
   std::shared_ptr<at::OnlineBuild> online;
+  catalog::ForeignKeyChanges foreign_keys;
+  bool is_built = false;       // build_all() has been called for this context
+  bool gains_numbers = false;  // a column becomes AUTO_INCREMENT (gained_numbers.h)
 };
 
 // The contents of new .frm files that the server has announced for ALTERs that are not committed yet, by
@@ -130,6 +138,7 @@ std::shared_ptr<at::OnlineBuild> online_build(AlterContext *context, at::OnlineI
 }
 
 // Stores the new indexes in the catalog as `building`, so that a crash leaves no entries of unknown indexes.
+// build_all() syncs what was stored for all partitions.
 Status note_new_indexes(AlterContext *context, const ah::Layout &former) {
   const catalog::TableDef &def = context->altered.def;
   catalog::TableDef building = *context->before;
@@ -146,18 +155,20 @@ Status note_new_indexes(AlterContext *context, const ah::Layout &former) {
     context->rekey = rekey_source(former, context->altered.claims_ordinal);
     building.indexes.push_back({"#claims", context->altered.claims_ordinal, false, true});
   }
-  return atoll::engine::running()->catalog()->update(building);
+  return atoll::engine::running()->catalog()->update_unsynced(building);
 }
 
-Status AlterContext::begin_build(const ah::Layout &former, size_t record_bytes, TABLE *table) {
+Status AlterContext::begin_build(std::shared_ptr<const ah::Layout> present, size_t record_bytes,
+                                 TABLE *table) {
+  former = std::move(present);
   const std::vector<std::string> &names = altered.added_indexes;
   for (size_t i = 0; i < layout->index_count(); i++)
     if (altered.moves || std::find(names.begin(), names.end(), layout->index(i).name) != names.end())
       new_indexes.push_back(i);
-  if (!altered.moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(this, former));
+  if (!altered.moves) ATOLL_RETURN_IF_ERROR(note_new_indexes(this, *former));
   snapshot = database()->take_snapshot(atoll::lsm::Side::kMain);
   view.emplace(*layout, table, new_indexes);
-  online = online_build(this, {former, record_bytes});
+  online = online_build(this, {*former, record_bytes});
   share->set_online_build(online);
   return Status::Ok();
 }
@@ -203,23 +214,39 @@ Status give_family(AlterContext *context) {
 
 }  // namespace
 
+namespace {
+
+// Finds out what changes about constraints, and locks the parents of new ones whose rows will be checked.
+// True: an error was raised.
+bool plan_foreign_keys(AlterContext *context, TABLE *altered, const Alter_inplace_info *info) {
+  if (ah::is_partition(context->before->name)) return false;
+  const catalog::TableDef &after = context->altered.def;
+  if (ah::plan_foreign_keys(altered, info, *context->before, after, &context->foreign_keys)) return true;
+  return ah::must_check_rows(altered->in_use, info) &&
+         ah::lock_parents(altered->in_use, after, context->foreign_keys.added);
+}
+
+}  // namespace
+
 bool ha_atoll::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
   auto *context = new AlterContext(share_);
   info->handler_ctx = context;
-  (void)take_announced(layout_->def());  // forgets the .frm that a failed ALTER may have left
+  context->gains_numbers = ah::gained_numbers(altered, info) != nullptr;
+  (void)take_announced(layout()->def());  // forgets the .frm that a failed ALTER may have left
   // Takes the definition from the catalog and not from the layout, because an ALTER that failed after the
   // layout was made has used up index ordinals.
-  context->before = atoll::engine::running()->catalog()->find(layout_->def().id);
+  context->before = atoll::engine::running()->catalog()->find(layout()->def().id);
   if (!context->before)
     return fail_alter(table, Status(Code::kNotFound, "it was dropped meanwhile"), "looking it up");
-  Status status = ah::alter_definition(*context->before, *layout_, altered, info, &context->altered);
+  Status status = ah::alter_definition(*context->before, *layout(), altered, info, &context->altered);
+  if (status.ok() && plan_foreign_keys(context, altered, info)) return true;
   if (status.ok() && context->altered.moves) status = give_family(context);
   if (status.ok())
     status =
         ah::build_layout(altered, std::make_shared<const catalog::TableDef>(context->altered.def),
-                         context->family != nullptr ? context->family : layout_->family(), &context->layout);
+                         context->family != nullptr ? context->family : layout()->family(), &context->layout);
   if (status.ok() && context->builds())
-    status = context->begin_build(*layout_, table_share->reclength, altered);
+    status = context->begin_build(layout(), table_share->reclength, altered);
   return status.ok() ? false : fail_alter(table, status, "preparing the altered definition");
 }
 
@@ -249,20 +276,62 @@ bool report_build(const Status &status, TABLE *altered, size_t duplicate_index) 
   return true;
 }
 
+// Returns the contexts of all partitions; for a table that is not partitioned, its own.
+std::vector<AlterContext *> contexts_of(const Alter_inplace_info *info) {
+  std::vector<AlterContext *> contexts;
+  if (info->group_commit_ctx == nullptr) return {static_cast<AlterContext *>(info->handler_ctx)};
+  for (inplace_alter_handler_ctx **one = info->group_commit_ctx; *one != nullptr; one++)
+    contexts.push_back(static_cast<AlterContext *>(*one));
+  return contexts;
+}
+
+// Fills the new indexes of all `contexts`. The log is synced once for all of them, after all new indexes were
+// stored as `building` and before the first entries are ingested; entries that go through the log are behind
+// that note anyway. The bucket is waited for once, after the last ingestion. *duplicate_index: set after
+// kDuplicate.
+Status build_all(const std::vector<AlterContext *> &contexts, THD *thd, size_t *duplicate_index) {
+  atoll::engine::Engine *running = atoll::engine::running();
+  bool is_synced = false;
+  const auto sync_once = [&is_synced, running]() {
+    if (std::exchange(is_synced, true)) return Status::Ok();
+    atoll::count_work(atoll::WorkKind::kLogSyncs);
+    return running->database()->sync_wal();
+  };
+  const at::IndexBuild::Resources resources{running->database(), running->database(),
+                                            running->settings().sort_memory_bytes(),
+                                            running->statement_settings(thd).scan_threads, sync_once};
+  std::unique_ptr<at::IndexBuild> last;  // the last build that has made entries
+  for (AlterContext *one : contexts) {
+    one->is_built = true;
+    if (!one->builds()) continue;
+    at::IndexBuild::Plan plan{one->former, one->layout, one->new_indexes, one->snapshot,
+                              one->rekey ? &*one->rekey : nullptr};
+    auto build = std::make_unique<at::IndexBuild>(std::move(plan), resources, &*one->view);
+    const Status status = build->run();
+    *duplicate_index = build->duplicate_index();
+    ATOLL_RETURN_IF_ERROR(status);
+    if (build->has_entries()) last = std::move(build);
+  }
+  if (last != nullptr) ATOLL_RETURN_IF_ERROR(last->wait_for_bucket());
+  for (AlterContext *one : contexts)
+    if (one->builds()) ATOLL_RETURN_IF_ERROR(catch_up(one->online.get()));
+  return Status::Ok();
+}
+
 }  // namespace
 
+// The server calls this for each partition. The call for the first one builds the indexes of all partitions.
 bool ha_atoll::inplace_alter_table(TABLE *altered, Alter_inplace_info *info) {
-  auto *context = static_cast<AlterContext *>(info->handler_ctx);
-  if (!context->builds()) return false;
-  atoll::engine::Engine *running = atoll::engine::running();
-  at::IndexBuild build({layout_, context->layout, context->new_indexes, context->snapshot,
-                        context->rekey ? &*context->rekey : nullptr},
-                       {running->database(), running->database(), running->settings().sort_memory_bytes(),
-                        running->statement_settings(ha_thd()).scan_threads},
-                       &*context->view);
-  Status status = build.run();
-  if (status.ok()) status = catch_up(context->online.get());
-  return status.ok() ? false : report_build(status, altered, build.duplicate_index());
+  if (static_cast<AlterContext *>(info->handler_ctx)->is_built) return false;
+  const std::vector<AlterContext *> contexts = contexts_of(info);
+  const bool builds =
+      std::any_of(contexts.begin(), contexts.end(), [](const AlterContext *one) { return one->builds(); });
+  size_t duplicate_index = at::IndexBuild::kNoIndex;
+  const Status status = builds ? build_all(contexts, ha_thd(), &duplicate_index) : Status::Ok();
+  if (!status.ok()) return report_build(status, altered, duplicate_index);
+  const AlterContext &first = *contexts.front();
+  return ah::must_check_rows(ha_thd(), info) &&
+         ah::refuse_orphans(ha_thd(), first.layout->def(), first.layout->family(), first.foreign_keys.added);
 }
 
 namespace {
@@ -316,6 +385,36 @@ bool finish_build(AlterContext *context, TABLE *altered, bool ignore) {
   return false;
 }
 
+// Adds the AUTO_INCREMENT counter that the ALTER sets for the table, or the partition, of `context`. It is
+// the value that the user gives, but not below the numbers in the table. Requires: no statement can write the
+// table any more, and finish_build() is done. Errors: as a read; kInvalid (gained_numbers.h).
+Status add_counter(const AlterContext &context, TABLE *altered, const Alter_inplace_info *info,
+                   catalog::Counters *counters) {
+  const bool is_given = (info->create_info->used_fields & HA_CREATE_USED_AUTO) != 0;
+  if (altered->found_next_number_field == nullptr || altered->s->next_number_keypart != 0)
+    return Status::Ok();
+  bool may_stay = true;
+  if (context.gains_numbers)
+    ATOLL_RETURN_IF_ERROR(
+        ah::numbers_may_stay(*context.layout, altered, altered->found_next_number_field, &may_stay));
+  if (!may_stay)
+    return Status(Code::kInvalid, "a row with the number 0 was written meanwhile; repeat the ALTER");
+  if (!is_given && !context.gains_numbers) return Status::Ok();
+  uint64_t largest = 0;
+  ATOLL_RETURN_IF_ERROR(ah::largest_number(*context.layout, altered, &largest));
+  (*counters)[context.altered.def.id] =
+      std::max<uint64_t>(is_given ? info->create_info->auto_increment_value : 0, ah::number_after(largest));
+  return Status::Ok();
+}
+
+// Takes over the counters that the ALTER has stored. A share whose counter is larger would raise the stored
+// one when it is closed.
+void set_counters(const std::vector<AlterContext *> &contexts, const catalog::Counters &counters) {
+  for (const AlterContext *one : contexts)
+    if (const auto counter = counters.find(one->altered.def.id); counter != counters.end())
+      one->share->next_auto_increment = counter->second;
+}
+
 }  // namespace
 
 // The server calls this once for all partitions to commit, but once for each partition to roll back.
@@ -323,29 +422,30 @@ bool ha_atoll::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *in
   auto *context = static_cast<AlterContext *>(info->handler_ctx);
   if (context == nullptr) return false;
   catalog::Catalog *all = atoll::engine::running()->catalog();
-  std::string frm = take_announced(layout_->def());
+  std::string frm = take_announced(layout()->def());
   if (!commit) {
     context->end_build();
     if (!context->before || !context->builds() || context->altered.moves) return false;
     catalog::TableDef before = *context->before;
     // The new indexes may still have entries, so no later index is allowed to get their ordinals.
     before.next_ordinal = context->altered.def.next_ordinal;
-    const Status status = all->update(before);
+    // Not synced: as long as the log lacks this write, a start finds the indexes `building` and removes them.
+    const Status status = all->update_unsynced(before);
     return status.ok() ? false : fail_alter(table, status, "taking back the altered definition");
   }
-  std::vector<AlterContext *> contexts{context};
-  if (info->group_commit_ctx != nullptr) {
-    contexts.clear();
-    for (inplace_alter_handler_ctx **one = info->group_commit_ctx; *one != nullptr; one++)
-      contexts.push_back(static_cast<AlterContext *>(*one));
-  }
+  const std::vector<AlterContext *> contexts = contexts_of(info);
   std::vector<catalog::TableDef> defs;
+  catalog::Counters counters;
+  Status status;
   for (AlterContext *one : contexts) {
     if (finish_build(one, altered, info->ignore)) return true;
+    if (status.ok()) status = add_counter(*one, altered, info, &counters);
     defs.push_back(one->altered.def);
   }
+  if (!status.ok()) return fail_alter(table, status, "setting the AUTO_INCREMENT counter");
   add_frm(std::move(frm), &defs);
-  Status status = all->update(defs);
+  status = all->update(defs, counters, contexts.front()->foreign_keys);
+  if (status.ok()) set_counters(contexts, counters);
   info->group_commit_ctx = nullptr;  // tells the server that all are committed
   for (AlterContext *one : contexts) {
     if (status.ok() && one->altered.moves && ah::MoveOfOutgrown::is_running())

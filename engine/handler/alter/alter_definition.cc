@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "codec/column_access.h"
-#include "handler/server/field_map.h"
+#include "handler/server/description.h"
 #include "handler/ddl/outgrown.h"
 #include "handler/ddl/table_options.h"
 
@@ -123,6 +123,10 @@ void define_indexes(const TABLE *table, catalog::TableDef *def) {
     if (i != primary) define(name_of(table->key_info[i]), (table->key_info[i].flags & HA_NOSAME) != 0);
 }
 
+bool same_name(const KEY &a, const KEY &b) {
+  return lex_string_cmp(system_charset_info, &a.name, &b.name) == 0;
+}
+
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info) {
   const uint primary = altered->s->primary_key;
   if (primary == MAX_KEY) return !name_before.empty();
@@ -155,6 +159,7 @@ std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inpla
 Status alter_definition(const catalog::TableDef &stored, const Layout &before, const TABLE *altered,
                         const Alter_inplace_info *info, AlteredDefinition *out) {
   out->def = stored;
+  out->def.description = describe(altered);
   ATOLL_RETURN_IF_ERROR(alter_columns(before, altered, info, &out->def));
   if (changes_primary_key(before.primary_index().name, altered, info))
     rekey(altered, out);

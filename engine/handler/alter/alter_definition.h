@@ -14,6 +14,7 @@
 class Alter_inplace_info;
 class Field;
 struct TABLE;
+typedef struct st_key KEY;
 
 namespace atoll::handler {
 
@@ -50,6 +51,9 @@ void define_indexes(const TABLE *table, catalog::TableDef *def);
 // Whether the ALTER gives the table another primary key, or removes it. `name_before`: the name of the
 // present primary key; empty if there is none.
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info);
+
+// Whether both keys have the same name. The server does not distinguish upper and lower case here.
+bool same_name(const KEY &a, const KEY &b);
 
 // For each field of the altered table, the field of the old table that it comes from; nullptr for a new one.
 std::vector<const Field *> fields_before(const TABLE *altered, const Alter_inplace_info *info);

@@ -10,6 +10,10 @@
 
 #include "engine/running.h"
 #include "handler/alter/alter_definition.h"
+#include "handler/alter/computed.h"
+#include "handler/alter/gained_numbers.h"
+#include "handler/foreign/alter.h"
+#include "handler/server/description.h"
 #include "handler/server/field_map.h"
 #include "table/write/large_rows.h"
 #include "handler/ddl/table_options.h"
@@ -22,7 +26,8 @@ namespace {
 constexpr alter_table_operations kDefinitionOnly =
     ALTER_RENAME_INDEX | ALTER_INDEX_IGNORABILITY | ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME |
     ALTER_CHANGE_INDEX_COMMENT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_INDEX_ORDER | ALTER_RENAME |
-    ALTER_PARTITIONED | ALTER_COLUMN_OPTION | ALTER_COLUMN_INDEX_LENGTH | ALTER_CONVERT_TO;
+    ALTER_PARTITIONED | ALTER_COLUMN_OPTION | ALTER_COLUMN_INDEX_LENGTH | ALTER_CONVERT_TO |
+    ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 constexpr alter_table_operations kColumns = ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN |
                                             ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE |
                                             ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE;
@@ -62,7 +67,7 @@ bool same_records(const TABLE *table, const TABLE *altered) {
 // Finds the reason why an ALTER needs a copy of the table.
 class Refusal {
  public:
-  Refusal(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+  Refusal(const TABLE *table, TABLE *altered, const Alter_inplace_info *info)
       : table_(table),
         altered_(altered),
         info_(info),
@@ -72,6 +77,7 @@ class Refusal {
   // Returns why the ALTER needs a copy; nullptr: it needs none. The text is the server's own message if the
   // server has one.
   const char *reason(const catalog::TableDef &def) {
+    if (const char *references = ah::refuse_changed_columns(def, table_, info_)) return references;
     if (const char *options = refuse_options()) return options;
     if (const char *rewrite = refuse_rewrite(def)) return rewrite;
     if (const char *rest = refuse_flags()) return rest;
@@ -79,6 +85,8 @@ class Refusal {
     if (const char *ordinals = refuse_ordinals(def)) return ordinals;
     for (uint i = 0; i < info_->index_add_count; i++)
       if (const char *index = refuse_index(info_->key_info_buffer[info_->index_add_buffer[i]])) return index;
+    if (const char *period = refuse_period()) return period;
+    if (const char *computed = ah::refuse_stale_computed(table_, altered_, info_)) return computed;
     if ((flags_ & (kColumns | kVirtualColumns)) == 0) return nullptr;
     if (has_long_unique(table_) || has_long_unique(altered_))
       return "columns of a table with a UNIQUE key of unlimited length change";
@@ -88,15 +96,12 @@ class Refusal {
   }
 
  private:
-  // The table's comment, its default character set and the engine's own options change only the definition. A
-  // change of any other table option needs a copy.
+  // Table options change only the definition: Atoll's own ones, which concern the rows, are compared by
+  // rewrites_rows(). SEQUENCE makes a table a sequence, or a sequence a table.
   const char *refuse_options() {
-    if ((flags_ & ALTER_CHANGE_CREATE_OPTION) == 0) return nullptr;
     flags_ &= ~ALTER_CHANGE_CREATE_OPTION;
-    constexpr ulong kNotStored =
-        HA_CREATE_USED_COMMENT | HA_CREATE_USED_CHARSET | HA_CREATE_USED_DEFAULT_CHARSET;
-    const bool same_storage = (info_->create_info->used_fields & ~kNotStored) == 0;
-    return same_storage ? nullptr : "a table option changes that is part of how rows are stored";
+    const bool changes_kind = (info_->create_info->used_fields & HA_CREATE_USED_SEQUENCE) != 0;
+    return changes_kind ? "a table becomes a sequence, or a sequence becomes a table" : nullptr;
   }
 
   // An ALTER that rewrites the rows writes them unchanged, so columns and indexes must not change in the same
@@ -154,6 +159,19 @@ class Refusal {
     return nullptr;
   }
 
+  // The server considers a key equal that is made anew over the same columns WITHOUT OVERLAPS.
+  const char *refuse_period() const {
+    for (uint i = 0; i < info_->key_count; i++) {
+      const KEY &key = info_->key_info_buffer[i];
+      for (uint j = 0; j < table_->s->keys; j++) {
+        const KEY &before = table_->key_info[j];
+        if (key.without_overlaps && !before.without_overlaps && ah::same_name(key, before))
+          return "the periods of the rows must be compared";
+      }
+    }
+    return nullptr;
+  }
+
   const char *refuse_columns() const {
     const std::vector<const Field *> before = ah::fields_before(altered_, info_);
     for (uint i = 0; i < altered_->s->fields; i++) {
@@ -190,51 +208,80 @@ class Refusal {
   }
 
   const TABLE *table_;
-  const TABLE *altered_;
+  TABLE *altered_;
   const Alter_inplace_info *info_;
   alter_table_operations flags_;
   const bool rekeys_;  // the primary key changes
 };
 
+// The partitioned table that gets the rows of `table` from the statement; nullptr: there is none. The
+// statement may also have sequences, which DEFAULT names.
+const TABLE *partitioned_table(const TABLE *table) {
+  for (const TABLE_LIST *one = table->in_use->lex->query_tables; one != nullptr; one = one->next_global)
+    if (one->table != nullptr && one->table != table && one->table->part_info != nullptr) return one->table;
+  return nullptr;
+}
+
 }  // namespace
 
-// The server asks this for EXCHANGE PARTITION: do the table and the partition have the same columns?
-bool ha_atoll::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) noexcept {
-  const bool same = changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO);
+// The server asks this for EXCHANGE PARTITION and for CONVERT TABLE: do the table and the partition have the
+// same columns?
+bool ha_atoll::check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) {
+  const TABLE *const other = partitioned_table(table);
+  const bool same = changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO) &&
+                    (other == nullptr || ah::can_exchange_rows(table, other));
   return same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
 bool ha_atoll::can_convert_nocopy(const Field &field, const Column_definition &changed) const {
-  return field.stored_in_db() && !is_temporary() && ah::keeps_stored_bytes(field, changed);
+  return field.stored_in_db() && !is_temporary() &&
+         (ah::keeps_stored_bytes(field, changed) || ah::becomes_auto_increment(field, changed));
 }
 
 // The server asks this when an indexed column changes. The index can stay only if the bytes of its keys stay
 // as they are; otherwise the server has it rebuilt.
 Compare_keys ha_atoll::compare_key_parts(const Field &before, const Column_definition &changed,
                                          const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
-  if (before.is_equal(changed))
+  if (before.is_equal(changed) || ah::becomes_auto_increment(before, changed))
     return old_part.length == new_part.length ? Compare_keys::Equal : Compare_keys::NotEqual;
   if (!ah::keeps_key_bytes(before, changed)) return Compare_keys::NotEqual;
-  if (old_part.length == new_part.length) return Compare_keys::Equal;
   const bool was_whole = old_part.length == before.key_length();
-  return was_whole && new_part.length > old_part.length ? Compare_keys::EqualButKeyPartLength
-                                                        : Compare_keys::NotEqual;
+  const bool is_whole = new_part.length == changed.length;
+  if (was_whole != is_whole) return Compare_keys::NotEqual;  // the entries of a prefix lack the value's end
+  if (old_part.length == new_part.length) return Compare_keys::Equal;
+  return is_whole ? Compare_keys::EqualButKeyPartLength : Compare_keys::NotEqual;
 }
 
+// While rows are checked against a new constraint, no other session may write the table.
 enum_alter_inplace_result ha_atoll::check_if_supported_inplace_alter(TABLE *altered,
                                                                      Alter_inplace_info *info) {
-  if (is_temporary() || reader_.table().is_past()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  const enum_alter_inplace_result result = choose_algorithm(altered, info);
+  if (!ah::must_check_rows(ha_thd(), info)) return result;
+  if (result == HA_ALTER_INPLACE_COPY_NO_LOCK) return HA_ALTER_INPLACE_COPY_LOCK;
+  const bool is_cheap = result == HA_ALTER_INPLACE_NOCOPY_NO_LOCK || result == HA_ALTER_INPLACE_INSTANT;
+  return is_cheap ? HA_ALTER_INPLACE_NOCOPY_LOCK : result;
+}
+
+enum_alter_inplace_result ha_atoll::choose_algorithm(TABLE *altered, Alter_inplace_info *info) {
+  if (is_temporary() || open_table_.is_past()) return HA_ALTER_INPLACE_NOT_SUPPORTED;
   // Asks the catalog, because the layout may be older than an ALTER that has failed and has used up ordinals.
-  const auto def = atoll::engine::running()->catalog()->find(layout_->def().id);
-  if (const char *reason = Refusal(table, altered, info).reason(def ? *def : layout_->def())) {
+  const auto def = atoll::engine::running()->catalog()->find(layout()->def().id);
+  if (const char *reason = Refusal(table, altered, info).reason(def ? *def : layout()->def())) {
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }
+  if (const Field *numbers = ah::gained_numbers(altered, info); numbers != nullptr) {
+    bool may_stay = false;
+    if (!ah::numbers_may_stay(*layout(), table, numbers, &may_stay).ok() || !may_stay) {
+      info->unsupported_reason = my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_AUTOINC);
+      return HA_ALTER_INPLACE_NOT_SUPPORTED;
+    }
+  }
   const bool rekeys = ah::changes_primary_key(primary_name(table), altered, info);
-  if (!rekeys && ah::rewrites_rows(layout_->def(), altered, info)) return HA_ALTER_INPLACE_COPY_NO_LOCK;
+  if (!rekeys && ah::rewrites_rows(layout()->def(), altered, info)) return HA_ALTER_INPLACE_COPY_NO_LOCK;
   if ((info->handler_flags & kAddIndex) == 0 && !rekeys) return HA_ALTER_INPLACE_INSTANT;
   uint64_t pieces = 0;
-  if (rekeys && (!atoll::table::count_row_pieces(*layout_, 1, &pieces).ok() || pieces != 0)) {
+  if (rekeys && (!atoll::table::count_row_pieces(*layout(), 1, &pieces).ok() || pieces != 0)) {
     info->unsupported_reason = atoll::table::kPiecesHinderRekey;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }

@@ -20,7 +20,7 @@ constexpr uint64_t kAnalyzedEntries = 200000;  // how many entries of each index
 int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
   at::TableStatistics statistics;
   const Status status = at::sample(
-      *layout_, atoll::engine::running()->database(), kAnalyzedEntries,
+      *layout(), atoll::engine::running()->database(), kAnalyzedEntries,
       [thd] { return atoll::is_statement_killed(thd); }, &statistics);
   if (!status.ok()) {
     if (status.code() != Code::kInterrupted) fail(status);
@@ -32,20 +32,20 @@ int ha_atoll::analyze(THD *thd, HA_CHECK_OPT *) {
     share_->rows = statistics.rows;
   statistics.sampled_rows = statistics.rows;
   share_->set_sample(statistics);
-  if (!is_temporary() && !reader_.table().is_past())
-    atoll::engine::running()->catalog()->set_statistics(layout_->def().id, at::encode(statistics));
+  if (!is_temporary() && !open_table_.is_past())
+    atoll::engine::running()->catalog()->set_statistics(layout()->def().id, at::encode(statistics));
   info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
   return HA_ADMIN_OK;
 }
 
 int ha_atoll::optimize(THD *thd, HA_CHECK_OPT *options) {
-  if (reader_.table().is_past()) {
+  if (open_table_.is_past()) {
     fail(ah::past_is_read_only());
     return HA_ADMIN_FAILED;
   }
-  const std::string prefix = layout_->primary_index().start.substr(0, atoll::codec::kKeyPrefixLength);
+  const std::string prefix = layout()->primary_index().start.substr(0, atoll::codec::kKeyPrefixLength);
   const std::string end = atoll::codec::key_after_prefix(prefix);
-  const Status status = atoll::engine::running()->database()->compact(layout_->family(), prefix, end);
+  const Status status = atoll::engine::running()->database()->compact(layout()->family(), prefix, end);
   if (!status.ok()) {
     fail(status);
     return HA_ADMIN_FAILED;

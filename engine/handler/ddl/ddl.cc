@@ -15,6 +15,7 @@
 #include "engine/running.h"
 #include "handler/alter/alter_definition.h"
 #include "handler/server/callback.h"
+#include "handler/server/description.h"
 #include "handler/server/error_map.h"
 #include "handler/server/guarded_handler.h"
 #include "handler/handlerton.h"
@@ -26,6 +27,7 @@
 #include "handler/ddl/table_options.h"
 #include "handler/session/temporary_rows.h"
 #include "handler/ddl/temporary_tables.h"
+#include "handler/foreign/definitions.h"
 
 using atoll::Code;
 using atoll::Status;
@@ -45,8 +47,9 @@ void warn_of_directories(THD *thd, const HA_CREATE_INFO *info) {
   if (info->index_file_name != nullptr) warn("INDEX DIRECTORY");
 }
 
-// Gives ids to the columns of a new table and ordinals to its indexes.
+// Describes the columns and keys of a new table, and gives ids to its columns and ordinals to its indexes.
 void describe(const TABLE *form, catalog::TableDef *def) {
+  def->description = ah::describe(form);
   const TABLE_SHARE *share = form->s;
   def->hidden_primary_key = share->primary_key == MAX_KEY;
   for (uint i = 0; i < share->fields; i++)
@@ -137,7 +140,7 @@ Status finish_create(TABLE_SHARE *share, const ah::TableName &name, uint32_t tab
 int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
   THD *thd = ha_thd();
-  if (Status status = ah::refuse_unsupported(thd, form); !status.ok()) {
+  if (Status status = ah::refuse_unsupported(form); !status.ok()) {
     my_printf_error(ER_ILLEGAL_HA, "ATOLL: table %s: %s", MYF(0), ah::shown_table(thd, form->s).c_str(),
                     status.message());
     return HA_ERR_WRONG_COMMAND;  // the message that the server adds for this code fits ours
@@ -158,6 +161,7 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   status = complete_version(form, &def);
   if (!status.ok()) return fail(status);
   if (info->tmp_table()) {
+    if (int error = ah::define_foreign_keys(thd, form, info, true, &def)) return error;
     ah::TemporaryTables::add(name, std::move(def));
     ah::TemporaryTables::set_auto_increment(name, info->auto_increment_value);
     return 0;
@@ -169,6 +173,10 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   if (!status.ok()) return fail(status);
   def.database = parsed.database;
   def.name = parsed.table;
+  if (int error = ah::define_foreign_keys(thd, form, info, false, &def)) {
+    if (error == HA_ERR_DROP_INDEX_FK) shown_error_ = error;  // raised with the name of the index
+    return error;
+  }
   std::string frm;
   if (form->s->frm_image)
     frm.assign(reinterpret_cast<const char *>(form->s->frm_image->str), form->s->frm_image->length);
@@ -201,6 +209,7 @@ int ha_atoll::delete_table(const char *name) {
     return ah::is_end_of_mounts(ha_thd()) ? 0 : fail(ah::past_is_read_only());
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const catalog::TablePtr def = all->find(parsed.database, parsed.table);
+  if (def && ah::is_still_referenced(ha_thd(), parsed)) return HA_ERR_ROW_IS_REFERENCED;
   if (def && ah::refuse_for_prepared_writers(*def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
   const bool is_whole_dropped = is_dropped_with_its_table(ha_thd(), parsed);
   Status status = is_whole_dropped
@@ -228,9 +237,13 @@ int ha_atoll::rename_table(const char *from, const char *to) {
   for (const ah::TableName *each : {&source, &target})
     if (Status status = ah::refuse_mounted(each->database); !status.ok()) return fail(status);
   if (Status status = all->keep_database(target.database); !status.ok()) return fail(status);
+  if (before && !ah::is_internal(source.table) && !ah::is_internal(target.table) &&
+      !ah::fits_children(*before, target.database, target.table))
+    return HA_ERR_CANNOT_ADD_FOREIGN;
   Status status = before && before->logical_only
                       ? rename_with_partitions(source, target, from, to)
-                      : all->rename(source.database, source.table, target.database, target.table);
+                      : all->rename(source.database, source.table, target.database, target.table,
+                                    ah::renamed_references(ha_thd(), source, target));
   // After a crash in RENAME, Catalog::open() gives the partitions their former names back. The server's DDL
   // log then tries the same rename, which is done already.
   if (status.code() == Code::kNotFound && ah::is_partition(source.table) && ah::is_partition(target.table) &&
@@ -246,23 +259,24 @@ int ha_atoll::rename_table(const char *from, const char *to) {
 
 int ha_atoll::truncate() {
   if (is_temporary()) {
-    const Status status = ah::remove_temporary_rows(layout_->def());
+    const Status status = ah::remove_temporary_rows(layout()->def());
     share_->next_auto_increment = 1;
     share_->rows = 0;
     return status.ok() ? 0 : fail(status);
   }
   if (int error = check_writable()) return error;
-  if (ah::refuse_for_prepared_writers(layout_->def())) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (ah::refuse_for_prepared_writers(layout()->def())) return HA_ERR_LOCK_WAIT_TIMEOUT;
   atoll::engine::Engine *running = atoll::engine::running();
   catalog::TablePtr def;
-  Status status = running->catalog()->truncate(layout_->def().database, layout_->def().name, &def);
+  Status status = running->catalog()->truncate(layout()->def().database, layout()->def().name, &def);
   if (!status.ok()) return fail(status);
   reader_.close();
-  layout_ = layout_->moved(def, running->database()->find_family(def->family_id));
-  share_->set_layout(layout_);
+  open_table_.set_layout(layout()->moved(def, running->database()->find_family(def->family_id)));
+  share_->set_layout(layout());
   share_->next_auto_increment = 1;
   share_->restart_hidden_ids();
   share_->rows = 0;
+  ah::note_update_times({{def->id, 0}});
   status = atoll::engine::running()->gate().after_ddl();
   return status.ok() ? 0 : fail(status);
 }
@@ -310,6 +324,7 @@ int drop_table(handlerton *, const char *path) {
   if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;
   if (Status status = atoll::engine::may_write(); !status.ok()) return ah::report(current_thd, status);
+  if (ah::is_still_referenced(current_thd, parsed)) return HA_ERR_ROW_IS_REFERENCED;
   if (any_has_prepared_writers(parsed, *def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
   catalog::Catalog *all = atoll::engine::running()->catalog();
   Status status = def->logical_only ? all->drop_partitioned(parsed.database, parsed.table)

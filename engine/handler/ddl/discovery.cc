@@ -16,8 +16,21 @@ namespace catalog = atoll::catalog;
 
 namespace {
 
+// While no engine runs, because it waits for the bucket or for another server, or because it did not start,
+// nobody knows whether a table that has no .frm file is an ATOLL table. The error must not be "table doesn't
+// exist", because applications create missing tables.
+int unknown_while_not_running(const TABLE_SHARE *share) {
+  if (strcmp(share->db.str, "mysql") == 0) return HA_ERR_NO_SUCH_TABLE;
+  const Code why = atoll::engine::why_not_running().code();
+  const bool is_tried_again = why == Code::kUnavailable || why == Code::kNoMemory;
+  my_printf_error(ER_GET_ERRMSG, "ATOLL: whether the table %s.%s exists is not known: %s%s", MYF(0),
+                  share->db.str, share->table_name.str, atoll::engine::ready().message(),
+                  is_tried_again ? "" : "; the error log and Atoll_last_error say more");
+  return HA_ERR_GENERIC;  // the server adds no error of its own
+}
+
 int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
-  if (atoll::engine::running() == nullptr) return HA_ERR_NO_SUCH_TABLE;
+  if (atoll::engine::running() == nullptr) return unknown_while_not_running(share);
   const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
   const catalog::TablePtr def = ah::find_definition(name).table;
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;

@@ -1,5 +1,5 @@
-// Refuses clauses of CREATE TABLE and ALTER TABLE that the engine cannot serve. README has the list for
-// users. Tests: refusals.test, options.test.
+// Refuses clauses of CREATE TABLE and ALTER TABLE that the engine cannot serve. The list for
+// users is docs/limitations.md. Tests: refusals.test, options.test.
 #pragma once
 
 #include "base/status.h"
@@ -14,9 +14,8 @@ namespace atoll::handler {
 // create() makes.
 bool defines_table(const THD *thd);
 
-// Refuses FULLTEXT and SPATIAL indexes. Refuses a FOREIGN KEY too; if atoll_ignore_foreign_keys is set, it
-// only gives a warning. Errors: kInvalid, with a text that names the index or the foreign key.
-Status refuse_unsupported(THD *thd, const TABLE *form);
+// Refuses FULLTEXT and SPATIAL indexes. Errors: kInvalid, with a text that names the index.
+Status refuse_unsupported(const TABLE *form);
 
 // Refuses ENCRYPTED=YES, so that a user who moves an encrypted table to this engine learns that the table
 // would no longer be encrypted. The server itself accepts an option that the engine does not know, without a

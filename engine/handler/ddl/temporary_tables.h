@@ -9,6 +9,7 @@
 
 namespace atoll::handler {
 
+// The one list of this process. Threads: any; a mutex orders the calls.
 class TemporaryTables {
  public:
   static catalog::TablePtr find(const std::string &path);

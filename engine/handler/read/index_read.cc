@@ -46,11 +46,11 @@ int ha_atoll::index_end() {
 // index entry with the locked row.
 void ha_atoll::choose_columns() {
   at::WantedColumns &wanted = reader_.wanted();
-  wanted.all = reader_.table().mode().may_change || locking() || bitmap_is_set_all(table->read_set);
+  wanted.all = open_table_.mode().may_change || locking() || bitmap_is_set_all(table->read_set);
   if (wanted.all) return;
   wanted.stored.clear();
   for (uint i = 0; i < table_share->fields; i++) {
-    const int stored = layout_->stored_column(i);
+    const int stored = layout()->stored_column(i);
     if (stored >= 0 && bitmap_is_set(table->read_set, i)) wanted.stored.push_back(stored);
   }
 }
@@ -63,7 +63,7 @@ void ha_atoll::choose_entries() {
   at::WantedColumns &wanted = reader_.wanted();
   wanted.entries_suffice = view_.is_keyread() && active_index != MAX_KEY;
   if (!wanted.entries_suffice) return;
-  for (const uint field : layout_->index(active_index).cut_fields)
+  for (const uint field : layout()->index(active_index).cut_fields)
     if (bitmap_is_set(table->read_set, field)) wanted.entries_suffice = false;
   if (!wanted.entries_suffice) wanted.all = true;
 }
@@ -90,7 +90,7 @@ int ha_atoll::search(uchar *record, const uchar *key, key_part_map parts, ha_rke
   keys_.start(active_index, key, parts, &seek.key, &parts_used);
   switch (find) {
     case HA_READ_KEY_EXACT:
-      if (layout_->is_primary(active_index) && parts_used == layout_->index(active_index).user_parts &&
+      if (layout()->is_primary(active_index) && parts_used == layout()->index(active_index).user_parts &&
           !is_mutant(Mutant::point_get))
         return read_by_primary_key(record, seek.key, false);
       seek.prefix = seek.key;
@@ -144,7 +144,7 @@ int ha_atoll::index_read_last_map(uchar *record, const uchar *key, key_part_map 
 
 int ha_atoll::index_first(uchar *record) {
   at::Seek seek;
-  seek.key = layout_->index(active_index).start;
+  seek.key = layout()->index(active_index).start;
   seek.reach = Reach::kWholeIndex;
   const int error = read_from(&seek, record);
   return error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error;
@@ -157,7 +157,7 @@ int ha_atoll::index_first(uchar *record) {
 int ha_atoll::index_last(uchar *record) {
   const bool is_in_range = reader_.bounds().has_next();
   at::Seek seek;
-  seek.key = layout_->index(active_index).end;
+  seek.key = layout()->index(active_index).end;
   seek.forward = false;
   seek.reach = Reach::kWholeIndex;
   int error = read_from(&seek, record);

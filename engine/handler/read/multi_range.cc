@@ -30,7 +30,7 @@ void MultiRange::end() {
 
 Status MultiRange::decide(size_t rows_wanted, Found *found) {
   *found = Found::kNone;
-  if (reader_.table().locking() || (!reads_rows() && !reader_.is_batching())) {
+  if (table_.locking() || (!reads_rows() && !reader_.is_batching())) {
     way_ = Way::kOneByOne;
     return Status::Ok();
   }
@@ -53,7 +53,7 @@ Status MultiRange::next(uint8_t *record, Found *found) {
 
 // Fills the batch from the current range and the ranges after it, and looks up the rows of the batch.
 Status MultiRange::gather(Found *found) {
-  if (reader_.table().statement().is_killed()) return Status(Code::kInterrupted, "");
+  if (table_.statement().is_killed()) return Status(Code::kInterrupted, "");
   reader_.begin_batch();
   origins_.clear();
   const at::RowBatch &batch = reader_.batch();
@@ -80,11 +80,11 @@ bool MultiRange::start_next_range() {
   at::Bounds bounds = keys_.bounds(file_.active_index, given(range.start_key), given(range.end_key), &parts);
   if (!reads_rows()) {
     ranges_begun_++;
-    if (is_mutant(Mutant::many_ranges)) bounds.upper = layout_->index(file_.active_index).end;
+    if (is_mutant(Mutant::many_ranges)) bounds.upper = table_.layout().index(file_.active_index).end;
     reader_.begin_range(bounds);
     return true;
   }
-  if (!(range.range_flag & EQ_RANGE) || parts != layout_->primary_index().user_parts) {
+  if (!(range.range_flag & EQ_RANGE) || parts != table_.layout().primary_index().user_parts) {
     has_unread_ = true;
     return false;
   }

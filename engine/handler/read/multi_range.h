@@ -28,22 +28,21 @@ class MultiRange {
  public:
   // The arguments must outlive this object. The ranges are those that the server has given to `file`
   // (handler::mrr_iter).
-  MultiRange(::handler *file, const std::shared_ptr<const Layout> &layout, table::RowCursor *reader,
-             const SearchKeys *keys)
-      : file_(*file), layout_(layout), reader_(*reader), keys_(*keys) {}
+  MultiRange(::handler *file, const table::OpenTable *table, table::RowCursor *reader, const SearchKeys *keys)
+      : file_(*file), table_(*table), reader_(*reader), keys_(*keys) {}
 
   // Called when the server begins to read `range_count` ranges.
   void begin(uint range_count);
   // Called when the statement is over.
   void end();
   // Called before the first row. Decides whether rows are looked up in batches, the first batch with
-  // `rows_wanted` rows. *found is kTooNew if the table is too new for the snapshot. Errors: those of reading.
+  // `rows_wanted` rows. *found is kTooNew if the table is too new for the snapshot. Errors: as a read.
   Status decide(size_t rows_wanted, table::RowCursor::Found *found);
   bool is_decided() const { return way_ != Way::kUndecided; }
   bool is_ahead() const { return way_ == Way::kAhead; }
 
   // Returns the next row. Requires: is_ahead(). *found is kNone if there is no row left, or if the server
-  // must read the ranges that are left; is_ahead() is false then. Errors: those of reading; kInterrupted.
+  // must read the ranges that are left; is_ahead() is false then. Errors: as a read; kInterrupted.
   Status next(uint8_t *record, table::RowCursor::Found *found);
   // The range of the row that was read last, and whether that range has at most one row.
   range_id_t range() const { return origin().range; }
@@ -66,12 +65,12 @@ class MultiRange {
   };
 
   const Origin &origin() const { return origins_[reader_.batch().next - 1]; }
-  bool reads_rows() const { return layout_->is_primary(file_.active_index); }
+  bool reads_rows() const { return table_.layout().is_primary(file_.active_index); }
   Status gather(table::RowCursor::Found *found);
   bool start_next_range();
 
   ::handler &file_;
-  const std::shared_ptr<const Layout> &layout_;
+  const table::OpenTable &table_;
   table::RowCursor &reader_;
   const SearchKeys &keys_;
   Way way_ = Way::kUndecided;

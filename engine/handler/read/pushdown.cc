@@ -9,7 +9,7 @@
 
 #include "base/mutant.h"
 #include "handler/server/collation.h"
-#include "handler/server/field_map.h"
+#include "handler/server/description.h"
 
 using atoll::codec::CompareAs;
 using atoll::codec::CompareOp;
@@ -191,9 +191,16 @@ std::unique_ptr<Predicate> compile_condition(const TABLE *table, const table::La
 
 }  // namespace atoll::handler
 
+// Whether the statement ends after a number of rows (LIMIT ROWS EXAMINED). The server counts the rows that it
+// reads, so it must get every row: a row that a pushed condition refuses would be examined and not counted.
+// Nor is a condition on an index pushed. Its evaluations count as rows, and a batch of entries
+// (table/row_batch.h) is evaluated before the server gets the first row of it.
+bool ha_atoll::counts_rows() const noexcept { return ha_thd()->lex->limit_rows_examined != nullptr; }
+
 const COND *ha_atoll::cond_push(const COND *condition) noexcept {
-  view_.set_condition(condition);
-  reader_.filter().set_condition(condition != nullptr);
+  const COND *evaluated = counts_rows() ? nullptr : condition;
+  view_.set_condition(evaluated);
+  reader_.filter().set_condition(evaluated != nullptr);
   return condition;
 }
 
@@ -202,8 +209,8 @@ void ha_atoll::cond_pop() noexcept { cond_push(nullptr); }
 // Takes a condition on columns of an index, which is checked on the entry before its row is looked up. The
 // server compares these columns with the end of the range, too, so the entry must hold all of them in full.
 Item *ha_atoll::idx_cond_push(uint index, Item *condition) noexcept {
-  if (atoll::is_mutant(atoll::Mutant::index_condition)) return condition;
-  if (index == table_share->primary_key || !layout_->index(index).cut_fields.empty()) return condition;
+  if (counts_rows() || atoll::is_mutant(atoll::Mutant::index_condition)) return condition;
+  if (index == table_share->primary_key || !layout()->index(index).cut_fields.empty()) return condition;
   pushed_idx_cond = condition;
   pushed_idx_cond_keyno = index;
   in_range_check_pushed_down = true;

@@ -34,26 +34,28 @@ int ha_atoll::rnd_end() {
 }
 
 // Whether several threads can scan the table, and faster than one. They can only in a consistent read of a
-// transaction without own writes, because all threads read at one RocksDB snapshot.
+// transaction without own writes, because all threads read at one RocksDB snapshot. A statement that ends
+// after a number of rows must not read ahead of them.
 bool ha_atoll::pays_parallel_scan(size_t threads) {
-  if (locking() || is_temporary() || transaction()->has_writes(layout_->family()->side())) return false;
-  return threads >= 2 && atoll::table::stored_bytes_of_rows(atoll::engine::running()->database(), *layout_) >=
-                             kParallelBytesMin;
+  if (counts_rows()) return false;
+  if (locking() || is_temporary() || transaction()->has_writes(layout()->family()->side())) return false;
+  return threads >= 2 && atoll::table::stored_bytes_of_rows(atoll::engine::running()->database(),
+                                                            *layout()) >= kParallelBytesMin;
 }
 
 void ha_atoll::start_parallel_scan(size_t threads) {
-  const ah::IndexLayout &index = layout_->primary_index();
+  const ah::IndexLayout &index = layout()->primary_index();
   atoll::lsm::Figures *figures = atoll::engine::running()->database();
   at::ParallelScan::Request request;
-  request.family = layout_->family();
-  request.snapshot = transaction()->snapshot(layout_->family()->side());
+  request.family = layout()->family();
+  request.snapshot = transaction()->snapshot(layout()->family()->side());
   request.begin = index.start;
   request.end = index.end;
-  request.splits = figures->split(layout_->family(), index.start, index.end, threads * kPiecesPerThread);
+  request.splits = figures->split(layout()->family(), index.start, index.end, threads * kPiecesPerThread);
   request.threads = threads;
   request.predicate = reader_.filter().predicate();
-  request.row = &layout_->row();
-  request.whole_row = [layout = layout_, snapshot = request.snapshot](
+  request.row = &layout()->row();
+  request.whole_row = [layout = layout(), snapshot = request.snapshot](
                           std::string_view key, std::string_view stored, std::string *buffer,
                           std::string_view *row) {
     return atoll::table::whole_row_at(*layout, snapshot, key, stored, buffer, row);
@@ -94,8 +96,8 @@ int ha_atoll::rnd_next_parallel(uchar *record) {
 // search keys (key_copy). That form has a fixed length, and is shorter than our encoded key of collated text.
 // For a table without a primary key the reference is the hidden id.
 void ha_atoll::position(const uchar *record) noexcept {
-  if (layout_->hidden_primary()) {
-    memcpy(ref, reader_.primary_key().data() + atoll::codec::kKeyStartLength, ah::kHiddenIdLength);
+  if (layout()->hidden_primary()) {
+    memcpy(ref, open_table_.row_key().data() + atoll::codec::kKeyStartLength, ah::kHiddenIdLength);
     return;
   }
   KEY *key = &table->key_info[table_share->primary_key];
@@ -111,7 +113,7 @@ int ha_atoll::rnd_pos(uchar *record, uchar *position) {
 // Compares two row references (position()) in the order of their primary keys, because index merge relies on
 // this order.
 int ha_atoll::cmp_ref(const uchar *a, const uchar *b) noexcept {
-  if (layout_->hidden_primary()) return memcmp(a, b, ah::kHiddenIdLength);
+  if (layout()->hidden_primary()) return memcmp(a, b, ah::kHiddenIdLength);
   const KEY &key = table->key_info[table_share->primary_key];
   for (uint i = 0; i < key.user_defined_key_parts; i++) {
     const KEY_PART_INFO &part = key.key_part[i];

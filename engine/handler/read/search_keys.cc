@@ -9,7 +9,7 @@ void SearchKeys::start(uint index, const uchar *key, key_part_map key_parts, std
                        size_t *parts) const {
   TABLE *table = file_.get_table();
   KEY *key_info = &table->key_info[index];
-  const IndexLayout &layout = layout_->index(index);
+  const IndexLayout &layout = table_.layout().index(index);
   if (key_parts == HA_WHOLE_KEY) key_parts = make_prev_keypart_map(key_info->user_defined_key_parts);
   const uint length = calculate_key_len(table, index, key, key_parts);
   // The bounds of a LIKE range may have more characters than the column. They are cut without a warning.
@@ -26,7 +26,7 @@ void SearchKeys::start(uint index, const uchar *key, key_part_map key_parts, std
 // server extends an index only by the primary key columns that the index lacks, but our entries end with all
 // columns of the primary key.
 size_t SearchKeys::primary_parts_given(const KEY &key, size_t count) const {
-  if (layout_->hidden_primary()) return 0;
+  if (table_.layout().hidden_primary()) return 0;
   const TABLE *table = file_.get_table();
   const KEY &primary = table->key_info[table->s->primary_key];
   size_t given = 0;
@@ -41,7 +41,7 @@ size_t SearchKeys::primary_parts_given(const KEY &key, size_t count) const {
 
 table::Bounds SearchKeys::bounds(uint index, const key_range *from, const key_range *to,
                                  size_t *begin_parts) const {
-  table::Bounds bounds{layout_->index(index).start, layout_->index(index).end};
+  table::Bounds bounds{table_.layout().index(index).start, table_.layout().index(index).end};
   *begin_parts = 0;
   if (from != nullptr) {
     start(index, from->key, from->keypart_map, &bounds.lower, begin_parts);
@@ -56,13 +56,13 @@ table::Bounds SearchKeys::bounds(uint index, const key_range *from, const key_ra
 }
 
 std::string SearchKeys::primary_key(const uchar *reference) const {
-  if (layout_->hidden_primary())
-    return layout_->primary_index().start +
+  if (table_.layout().hidden_primary())
+    return table_.layout().primary_index().start +
            std::string(reinterpret_cast<const char *>(reference), kHiddenIdLength);
   KEY *primary = &file_.get_table()->key_info[file_.get_table()->s->primary_key];
   key_restore(record_.data(), reference, primary, primary->key_length);
   std::string key;
-  layout_->primary_key(record_.data(), 0, &key);
+  table_.layout().primary_key(record_.data(), 0, &key);
   return key;
 }
 

@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "handler/layout.h"
+#include "table/open_table.h"
 #include "table/search_bounds.h"
 
 namespace atoll::handler {
 
 class SearchKeys {
  public:
-  // Both must outlive this object. `layout` may be exchanged between two statements.
-  SearchKeys(::handler *file, const std::shared_ptr<const Layout> &layout) : file_(*file), layout_(layout) {}
+  // Both must outlive this object.
+  SearchKeys(::handler *file, const table::OpenTable *table) : file_(*file), table_(*table) {}
 
   // Called when the table has been opened.
   void open() { record_.resize(file_.get_table()->s->reclength); }
@@ -33,7 +34,7 @@ class SearchKeys {
   size_t primary_parts_given(const KEY &key, size_t count) const;
 
   ::handler &file_;
-  const std::shared_ptr<const Layout> &layout_;
+  const table::OpenTable &table_;
   mutable std::vector<uchar> record_;  // a buffer for the record from which a key is made
 };
 

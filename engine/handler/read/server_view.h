@@ -17,6 +17,7 @@ class ha_atoll;
 
 namespace atoll::handler {
 
+// A part of one ha_atoll, for the thread of the running statement.
 class ServerView final : public table::Statement, public table::RowView, public table::WriteView {
  public:
   explicit ServerView(ha_atoll *handler) : h_(*handler) {}

@@ -3,7 +3,10 @@
 
 #include "handler/server/error_map.h"
 
+#include <string>
+
 #include "base/log.h"
+#include "base/messages/lost_object.h"
 
 namespace atoll::handler {
 
@@ -41,17 +44,36 @@ int to_ha_error(Code code) {
       return HA_ERR_INTERNAL_ERROR;
     case Code::kNoMemory:
       return HA_ERR_OUT_OF_MEM;
+    case Code::kForeignKey:
+      return HA_ERR_ROW_IS_REFERENCED;
   }
   return HA_ERR_INTERNAL_ERROR;
 }
 
+namespace {
+
+// Gives the statement the whole message as a warning. push_warning_printf() would cut it.
+void warn(THD *thd, const Status &status) {
+  if (thd == nullptr) return;
+  push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG,
+               (std::string("ATOLL: ") + status.message()).c_str());
+}
+
+}  // namespace
+
+// The server's text for HA_ERR_CRASHED would leave out the name of the object, and offer a repair.
+int to_ha_error(const Status &status) {
+  return is_lost_object(status) ? HA_ERR_FILE_TOO_SHORT : to_ha_error(status.code());
+}
+
 int report(THD *thd, const Status &status) {
-  const int error = to_ha_error(status.code());
+  const int error = to_ha_error(status);
   switch (status.code()) {
     case Code::kOk:
     case Code::kNotFound:
     case Code::kDuplicate:
     case Code::kInterrupted:
+    case Code::kForeignKey:
       break;
     case Code::kDeadlock:
       if (thd) thd->mark_transaction_to_rollback(true);
@@ -65,16 +87,12 @@ int report(THD *thd, const Status &status) {
     case Code::kReadOnly:
     case Code::kInvalid:
     case Code::kNoMemory:
-      if (thd)
-        push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, "ATOLL: %s",
-                            status.message());
+      warn(thd, status);
       break;
     case Code::kCorruption:
     case Code::kBug:
-      log_error(status.message());
-      if (thd)
-        push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, "ATOLL: %s",
-                            status.message());
+      if (!is_lost_object(status)) log_error(status.message());
+      warn(thd, status);
       break;
   }
   return error;

@@ -3,15 +3,12 @@
 
 #include "handler/server/field_map.h"
 
+#include "codec/key_codec.h"
 #include "handler/server/collation.h"
+#include "handler/server/description.h"
 
 namespace atoll::handler {
 namespace {
-
-using codec::Column;
-using codec::ColumnKind;
-using codec::KeyKind;
-using codec::KeyPart;
 
 // Whether the column is CHAR(n) or BINARY(n). Other types of fixed length (UUID, INET6) have the same type
 // code.
@@ -25,31 +22,6 @@ bool is_blob(const Field *field) { return (field->flags & BLOB_FLAG) != 0; }
 
 bool is_varchar(const Field *field) { return field->real_type() == MYSQL_TYPE_VARCHAR; }
 
-// How the key of a column that is not text compares. Integers, FLOAT, DOUBLE, YEAR, ENUM, SET, DATE and the
-// old temporal types without fractions are little-endian in the record; all other types compare as bytes.
-KeyKind number_kind(const Field *field) {
-  if (is_integer(field)) return (field->flags & UNSIGNED_FLAG) ? KeyKind::kUnsigned : KeyKind::kSigned;
-  switch (field->real_type()) {
-    case MYSQL_TYPE_YEAR:
-    case MYSQL_TYPE_ENUM:
-    case MYSQL_TYPE_SET:
-    case MYSQL_TYPE_NEWDATE:
-    case MYSQL_TYPE_DATE:
-      return KeyKind::kUnsigned;
-    case MYSQL_TYPE_TIMESTAMP:  // before MySQL 5.6: whole seconds little-endian, fractions big-endian
-      return field->decimals() ? KeyKind::kBytes : KeyKind::kUnsigned;
-    case MYSQL_TYPE_DATETIME:
-    case MYSQL_TYPE_TIME:
-      return field->decimals() ? KeyKind::kBytes : KeyKind::kSigned;
-    case MYSQL_TYPE_FLOAT:
-      return KeyKind::kFloat;
-    case MYSQL_TYPE_DOUBLE:
-      return KeyKind::kDouble;
-    default:
-      return KeyKind::kBytes;  // NEWDECIMAL, TIMESTAMP2, DATETIME2, TIME2, BIT, UUID, INET6
-  }
-}
-
 // The most bytes that a blob type can hold; 0: another type (JSON, GEOMETRY), whose values are more than the
 // bytes of a text.
 size_t blob_bytes_max(const Type_handler *type) {
@@ -61,7 +33,13 @@ size_t blob_bytes_max(const Type_handler *type) {
 }
 
 bool becomes_varchar(const Column_definition &changed) {
-  return changed.real_field_type() == MYSQL_TYPE_VARCHAR && !changed.compression_method();
+  return changed.real_field_type() == MYSQL_TYPE_VARCHAR;
+}
+
+// A CHAR becomes a VARCHAR or TEXT. In the SQL mode PAD_CHAR_TO_FULL_LENGTH, reading the old column gives
+// spaces up to its full length, and a copy puts them into the new column.
+bool copies_padding(const Field &field) {
+  return (field.table->in_use->variables.sql_mode & MODE_PAD_CHAR_TO_FULL_LENGTH) != 0;
 }
 
 bool is_in_a_key(const Field &field) {
@@ -82,23 +60,40 @@ bool keeps_text(const Field &field, const Column_definition &changed) {
          !(field.flags & FIELD_IN_PART_FUNC_FLAG) && field.table->vfield == nullptr;
 }
 
-}  // namespace
-
-bool is_integer(const Field *field) {
-  switch (field->real_type()) {
-    case MYSQL_TYPE_TINY:
-    case MYSQL_TYPE_SHORT:
-    case MYSQL_TYPE_INT24:
-    case MYSQL_TYPE_LONG:
-    case MYSQL_TYPE_LONGLONG:
-      return true;
-    default:
-      return false;
-  }
+// Whether both columns are text of a type that this file knows, and a value of one is the same in the other,
+// except that it may be too long. BINARY(n) is no such text, because its values are padded.
+bool is_same_text(const Field &before, const Field &after) {
+  const auto is_text = [](const Field &field) {
+    const Type_handler *type = field.type_handler();  // of JSON and of a compressed column: another one
+    if (is_blob(&field)) return blob_bytes_max(type) != 0;
+    return type == &type_handler_varchar ||
+           (type == &type_handler_string && field.charset() != &my_charset_bin);
+  };
+  return is_text(before) && is_text(after) && before.charset() == after.charset();
 }
 
+bool has_labels(const Field &field) {
+  return field.real_type() == MYSQL_TYPE_ENUM || field.real_type() == MYSQL_TYPE_SET;
+}
+
+// Whether an ENUM or SET keeps all its labels, letter by letter. The server considers labels equal that
+// differ only in case.
+bool keeps_labels(const Field &before, const Field &after) {
+  const TYPELIB *labels = before.get_typelib(), *new_labels = after.get_typelib();
+  if (labels == nullptr || new_labels == nullptr || labels->count > new_labels->count) return false;
+  for (uint i = 0; i < labels->count; i++) {
+    const std::string_view label(labels->type_names[i], labels->type_lengths[i]);
+    if (label != std::string_view(new_labels->type_names[i], new_labels->type_lengths[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
-  if (!keeps_text(field, changed) || field.compression_method()) return false;
+  // The server stores the values of a compressed column in another form.
+  if (field.compression_method() || changed.compression_method()) return false;
+  if (!keeps_text(field, changed)) return false;
   const size_t blob_bytes = blob_bytes_max(changed.type_handler());
   if (is_varchar(&field)) {
     return becomes_varchar(changed) ? changed.length >= field.field_length
@@ -112,7 +107,7 @@ bool keeps_stored_bytes(const Field &field, const Column_definition &changed) {
   // A BINARY can become a longer BINARY, because reading a row pads the value with zeros. It cannot become a
   // VARBINARY: that would have to keep the zeros up to the old length, which the row does not store.
   return changed.type_handler() == &type_handler_string ||
-         (becomes_varchar(changed) && field.charset() != &my_charset_bin);
+         (becomes_varchar(changed) && field.charset() != &my_charset_bin && !copies_padding(field));
 }
 
 bool keeps_key_bytes(const Field &field, const Column_definition &changed) {
@@ -120,62 +115,34 @@ bool keeps_key_bytes(const Field &field, const Column_definition &changed) {
   return field.charset() == &my_charset_bin || !codec::keys_depend_on_length(*collation_for(field.charset()));
 }
 
-Column column_of(const TABLE_SHARE *share, const Field *field, uint32_t id) {
-  Column column;
-  column.id = id;
-  column.record_offset = static_cast<uint32_t>(field->ptr - share->default_values);
-  column.length = field->pack_length();
-  if (is_blob(field)) {
-    column.kind = ColumnKind::kBlob;
-    column.length_bytes = static_cast<uint8_t>(static_cast<const Field_blob *>(field)->pack_length_no_ptr());
-    column.length = UINT32_MAX;
-  } else if (is_varchar(field)) {
-    column.kind = ColumnKind::kVarchar;
-    column.length_bytes = static_cast<uint8_t>(static_cast<const Field_varstring *>(field)->length_bytes);
-    column.length = field->field_length;
-  } else if (is_char(field) && field->charset()->mbminlen == 1) {
-    column.kind = ColumnKind::kChar;
-    column.pad_byte = field->charset() == &my_charset_bin ? 0 : ' ';
+ValueChange value_change(const Field &before, const Field &after) {
+  if (is_same_text(before, after)) {
+    const bool same =
+        before.type_handler() == after.type_handler() && before.field_length == after.field_length;
+    return same ? ValueChange::kNone : ValueChange::kLength;
   }
-  if (field->null_ptr != nullptr) {
-    column.null_offset = static_cast<int32_t>(field->null_ptr - share->default_values);
-    column.null_mask = field->null_bit;
-    // While a field is NULL, the server's record holds the default value in the field's bytes, or what
-    // Field::reset() has put there. The codec must put the same bytes there.
-    const uchar *default_bytes = share->default_values + column.record_offset;
-    const bool default_is_null = (share->default_values[column.null_offset] & field->null_bit) != 0;
-    if (column.kind == ColumnKind::kFixed || (column.kind != ColumnKind::kBlob && !default_is_null))
-      column.null_bytes.assign(reinterpret_cast<const char *>(default_bytes), field->pack_length());
+  constexpr uint32 kShown = UNSIGNED_FLAG | ZEROFILL_FLAG;
+  if (before.type_handler() != after.type_handler() || before.charset() != after.charset() ||
+      before.decimals() != after.decimals() || (before.flags & kShown) != (after.flags & kShown))
+    return ValueChange::kValues;
+  if (has_labels(before)) {
+    if (!keeps_labels(before, after)) return ValueChange::kValues;
+    const bool same = before.get_typelib()->count == after.get_typelib()->count;
+    return same ? ValueChange::kNone : ValueChange::kLength;
   }
-  return column;
+  if (before.field_length == after.field_length) return ValueChange::kNone;
+  // The width of an integer is seen only with ZEROFILL.
+  return is_integer(&before) && !(before.flags & ZEROFILL_FLAG) ? ValueChange::kLength : ValueChange::kValues;
 }
 
-KeyPart key_part_of(const TABLE_SHARE *share, const KEY_PART_INFO &part) {
-  const Field *field = share->field[part.fieldnr - 1];
-  KeyPart result;
-  result.source = column_of(share, field, 0);
-  result.descending = (part.key_part_flag & HA_REVERSE_SORT) != 0;
-  result.never_null = field->null_ptr == nullptr;
+bool keeps_partition_hash(const Field &before, const Field &after) {
+  return (is_varchar(&before) && is_varchar(&after)) || is_integer(&before) || has_labels(before);
+}
 
-  const bool text_like = is_blob(field) || is_varchar(field) || is_char(field);
-  if (!text_like) {
-    result.kind = number_kind(field);
-    result.is_integer = is_integer(field);
-    return result;
-  }
-  const CHARSET_INFO *cs = field->charset();
-  const bool whole = !is_blob(field) && field->key_length() == part.length;
-  if (cs == &my_charset_bin) {
-    result.kind = is_char(field) ? KeyKind::kBytes : KeyKind::kBinary;
-    if (!whole) result.prefix_length = part.length;
-    return result;
-  }
-  result.kind = KeyKind::kText;
-  result.collation = collation_for(cs);
-  result.filled_with_spaces = is_char(field);
-  result.characters_max = part.length / cs->mbmaxlen;
-  if (!whole) result.prefix_characters = result.characters_max;
-  return result;
+bool rounds_values(const Field &before, const Field &after) {
+  const enum_field_types type = before.real_type();
+  if (type != after.real_type() || (type != MYSQL_TYPE_FLOAT && type != MYSQL_TYPE_DOUBLE)) return false;
+  return after.decimals() < before.decimals();  // FLOAT and DOUBLE without (M,D) have more than all others
 }
 
 }  // namespace atoll::handler

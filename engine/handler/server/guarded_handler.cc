@@ -178,6 +178,10 @@ class GuardedHandler final : public ha_atoll {
   int truncate() override {
     return code([&] { return ha_atoll::truncate(); });
   }
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override {
+    return with_error([&] { return ha_atoll::check_if_incompatible_data(info, changes); },
+                      COMPATIBLE_DATA_NO);
+  }
   bool can_convert_nocopy(const Field &field, const Column_definition &changed) const override {
     return with_error([&] { return ha_atoll::can_convert_nocopy(field, changed); }, false);
   }
@@ -202,6 +206,23 @@ class GuardedHandler final : public ha_atoll {
     return with_error([&] { return ha_atoll::commit_inplace_alter_table(altered, info, commit); }, true);
   }
 
+  // ---- foreign keys ----
+  char *get_foreign_key_create_info() override {
+    return with_error([&] { return ha_atoll::get_foreign_key_create_info(); }, nullptr);
+  }
+  int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override {
+    return code([&] { return ha_atoll::get_foreign_key_list(thd, list); });
+  }
+  int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override {
+    return code([&] { return ha_atoll::get_parent_foreign_key_list(thd, list); });
+  }
+  bool can_switch_engines() override {
+    return with_error([&] { return ha_atoll::can_switch_engines(); }, false);
+  }
+  bool is_fk_defined_on_table_or_index(uint index) override {
+    return with_error([&] { return ha_atoll::is_fk_defined_on_table_or_index(index); }, true);
+  }
+
   // ---- numbers and maintenance ----
   int info(uint flag) override {
     return code([&] { return ha_atoll::info(flag); });
@@ -219,6 +240,10 @@ class GuardedHandler final : public ha_atoll {
   }
   int check(THD *thd, HA_CHECK_OPT *options) override {
     return with_error([&] { return ha_atoll::check(thd, options); }, HA_ADMIN_FAILED);
+  }
+  bool get_foreign_dup_key(char *table, uint table_bytes, char *key, uint key_bytes) override {
+    return with_error([&] { return ha_atoll::get_foreign_dup_key(table, table_bytes, key, key_bytes); },
+                      false);
   }
 
  private:

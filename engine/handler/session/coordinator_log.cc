@@ -1,5 +1,7 @@
 #include "handler/server.h"
 
+#include <sys/stat.h>
+
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -37,6 +39,23 @@ DecidedXids read_coordinator_log() {
     if (xid != 0) decided.insert(xid);
   }
   return decided;
+}
+
+// Whether the newest file that `index` names was not closed in order. False: there is no such file.
+//
+// A file of the binary log begins with four bytes of magic and a format description event. The two bytes of
+// flags in this event's header, at offset 17, have bit 0 as long as a process has the file open. Source:
+// sql/log_event.h (FLAGS_OFFSET, LOG_EVENT_BINLOG_IN_USE_F).
+bool binary_log_is_open(const char *index) {
+  constexpr size_t kFlagsAt = 4 + 17;
+  std::ifstream names(index == nullptr ? "" : index);
+  std::string line, newest;
+  while (std::getline(names, line))
+    if (!line.empty()) newest = line;
+  if (newest.empty()) return false;
+  char start[kFlagsAt + 1] = {};
+  std::ifstream file(newest, std::ios::binary);
+  return !file.read(start, sizeof(start)) || (start[kFlagsAt] & 1) != 0;
 }
 
 struct Recovery {
@@ -78,6 +97,13 @@ void commit_decided_transactions() {
     log_info("committed " + std::to_string(recovery.committed) +
              " prepared transactions that tc.log says were decided before the crash");
   }
+}
+
+bool has_undecided_log() {
+  if (opt_bin_log) return binary_log_is_open(mysql_bin_log.get_index_fname());
+  struct stat about;
+  return opt_tc_log_file != nullptr && *opt_tc_log_file != '\0' && stat(opt_tc_log_file, &about) == 0 &&
+         about.st_size > 0;
 }
 
 bool recovery_may_commit() { return opt_bin_log || !read_coordinator_log().empty(); }

@@ -24,4 +24,9 @@ void commit_decided_transactions();
 // tc.log.
 bool recovery_may_commit();
 
+// Whether the binary log or tc.log, as the last process of this server left it, may have to decide about
+// prepared transactions. It need not if that process closed the log in order: by then it had ended every
+// transaction in all engines. Must be called before the server opens the log.
+bool has_undecided_log();
+
 }  // namespace atoll::handler

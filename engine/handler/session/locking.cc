@@ -19,10 +19,17 @@ bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 
 namespace {
 
+// Whether LOCK TABLES or FLUSH TABLES ... WITH READ LOCK has locked the tables that the session may use.
+bool is_under_table_locks(const THD *thd) {
+  return thd->locked_tables_mode == LTM_LOCK_TABLES ||
+         thd->locked_tables_mode == LTM_PRELOCKED_UNDER_LOCK_TABLES;
+}
+
 // Whether a statement locks the rows of a table that it only reads, without FOR UPDATE or the like. Under
-// SERIALIZABLE every statement in a transaction does. Under REPEATABLE READ a statement does if it writes
-// what it reads to another table: the binary log may hold only the text of the statement, and a replica must
-// read the same rows.
+// SERIALIZABLE every statement in a transaction does, except under LOCK TABLES, where no other session can
+// change the table. Under REPEATABLE READ a statement does if it writes what it reads to another table: the
+// binary log may hold only the text of the statement, and a replica must read the same rows. LOCK TABLES and
+// FLUSH TABLES ... WITH READ LOCK read nothing themselves.
 bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
   const int level = thd_tx_isolation(thd);
   if (level < ISO_REPEATABLE_READ) return false;
@@ -38,6 +45,8 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
     case SQLCOM_LOAD:
     case SQLCOM_CREATE_TABLE:
       return true;
+    case SQLCOM_LOCK_TABLES:
+    case SQLCOM_FLUSH:
     case SQLCOM_ALTER_TABLE:  // no other statement can write the table
     case SQLCOM_OPTIMIZE:
     case SQLCOM_CHECKSUM:
@@ -47,7 +56,8 @@ bool reads_with_locks(THD *thd, thr_lock_type lock_type) {
     default:
       // TL_READ_NO_INSERT: the read is in a stored function that writes.
       return lock_type == TL_READ_NO_INSERT ||
-             (level == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN));
+             (level == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) &&
+              !is_under_table_locks(thd));
   }
 }
 
@@ -61,12 +71,16 @@ bool rewrites_table(THD *thd) {
 
 // Decides how the statement reads this table: at the snapshot, or the latest rows under locks.
 THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) noexcept {
-  if (lock_type == TL_IGNORE) return to;
-  if (is_sequence()) return to;     // the row of a sequence is never locked: see write_apart()
-  if (reader_.table().is_past()) {  // the past never changes, and its keys are not the present's
+  if (lock_type != TL_IGNORE) choose_mode(thd, lock_type);
+  return to;
+}
+
+void ha_atoll::choose_mode(THD *thd, thr_lock_type lock_type) {
+  if (is_sequence()) return;    // the row of a sequence is never locked: see write_apart()
+  if (open_table_.is_past()) {  // the past never changes, and its keys are not the present's
     mode()->lock = at::RowLock::kNone;
     mode()->skip_locked = false;
-    return to;
+    return;
   }
   mode()->skip_locked = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
   const bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED;
@@ -77,7 +91,6 @@ THR_LOCK_DATA **ha_atoll::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type
   } else {
     mode()->lock = reads_with_locks(thd, lock_type) ? at::RowLock::kShared : at::RowLock::kNone;
   }
-  return to;
 }
 
 // Returns true, and raises an error, if the statement can only be logged by rows but binlog_format is
@@ -95,8 +108,8 @@ bool ha_atoll::needs_row_logging(THD *thd) {
 int ha_atoll::external_lock(THD *thd, int lock_type) {
   if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
   if (lock_type == F_WRLCK && needs_row_logging(thd)) return HA_ERR_LOGGING_IMPOSSIBLE;
-  if (lock_type != F_UNLCK && !is_temporary() && !reader_.table().is_past() && rewrites_table(thd) &&
-      ah::refuse_for_prepared_writers(layout_->def()))
+  if (lock_type != F_UNLCK && !is_temporary() && !open_table_.is_past() && rewrites_table(thd) &&
+      ah::refuse_for_prepared_writers(layout()->def()))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
   if (int error = lock_type == F_UNLCK ? 0 : check_past(thd)) return error;
   session_ = ah::Session::of(thd, true);
@@ -105,8 +118,9 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
     parallel_.reset();
     mode()->may_change = false;
     set_online_build(nullptr);
+    end_foreign();
     mode()->lock = at::RowLock::kNone;
-    if (newest_layout_) layout_ = std::move(newest_layout_);
+    open_table_.read_newest();
     if (session_->open_tables > 0 && --session_->open_tables == 0 && session_->has_transaction() &&
         !session_->snapshot_is_shared_by_statements())
       session_->end_read_view();
@@ -121,22 +135,32 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
   session_->open_tables++;
   session_->enter_statement();
   choose_layout();
-  return 0;
+  const Status status = lock_type == F_WRLCK ? begin_foreign() : Status::Ok();
+  return status.ok() ? 0 : fail(status);
 }
 
+// Called instead of store_lock() and external_lock() for a table that was locked before the statement: by
+// LOCK TABLES, or for the statement that has called a stored function. `lock_type` is what this statement
+// needs, so a plain SELECT reads at the snapshot, although the table may be locked for writing. An expression
+// in a function or trigger, such as SET x = (SELECT ...), is a part of the statement that has called it, and
+// locks what that statement has to lock.
 int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
   if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
   if (int error = check_past(thd)) return error;
   session_ = ah::Session::of(thd, true);
-  if (lock_type >= TL_FIRST_WRITE) {
+  mode()->may_change = lock_type >= TL_FIRST_WRITE;
+  if (mode()->may_change) {
     if (int error = check_writable()) return error;
-    if (!is_sequence()) mode()->lock = at::RowLock::kExclusive;
-    mode()->may_change = true;
     set_online_build(share_->online_build());
   }
+  const bool is_part_of_caller = thd->lex->sql_command != SQLCOM_SELECT && !is_under_table_locks(thd);
+  const bool was_shared = mode()->lock == at::RowLock::kShared;
+  choose_mode(thd, lock_type);
+  if (is_part_of_caller && was_shared && !locking()) mode()->lock = at::RowLock::kShared;
   session_->enter_statement();
   choose_layout();
-  return 0;
+  const Status status = mode()->may_change ? begin_foreign() : Status::Ok();
+  return status.ok() ? 0 : fail(status);
 }
 
 // From now on the statement logs each row change for `build`; nullptr: for no build.
@@ -147,17 +171,16 @@ void ha_atoll::set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build
 
 // Chooses the layout, and so the column family, by which the statement reads the table. If the transaction's
 // snapshot is older than the table's move to its own family, plain reads use the former layout. Locking reads
-// and writes always use the present layout. So once the transaction has possibly changed the table, plain
+// and writes always use the present layout. So once the transaction may have changed the table, plain
 // reads at that snapshot are refused (RowCursor::begin_reading()).
 void ha_atoll::choose_layout() {
-  if (newest_layout_) layout_ = std::move(newest_layout_);
-  const uint32_t table_id = layout_->def().id;
-  if (!layout_->former() || !reader_.table().is_newer_than_snapshot(layout_->def().readable_from.number))
+  open_table_.read_newest();
+  const uint32_t table_id = layout()->def().id;
+  if (!layout()->former() || !open_table_.is_newer_than_snapshot(layout()->def().readable_from.number))
     return;
   if (mode()->may_change) session_->note_change_of_moved(table_id);
   if (locking() || session_->has_changed_moved(table_id)) return;
-  newest_layout_ = std::move(layout_);
-  layout_ = newest_layout_->former();
+  open_table_.read_former();
 }
 
 // HANDLER ... OPEN keeps the table open between statements, without locks. Each READ is a consistent read.
@@ -174,7 +197,7 @@ void ha_atoll::init_table_handle_for_HANDLER() {
 // For a table in a mounted state of the past: refuses an ALTER, which would change the table, and marks every
 // other statement as unsafe for statement-based logging, because a replica does not have the table.
 int ha_atoll::check_past(THD *thd) {
-  if (!reader_.table().is_past()) return 0;
+  if (!open_table_.is_past()) return 0;
   if (rewrites_table(thd)) return fail(ah::past_is_read_only());
   thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_SYSTEM_TABLE);
   return 0;
@@ -182,7 +205,7 @@ int ha_atoll::check_past(THD *thd) {
 
 int ha_atoll::check_writable() {
   if (is_temporary()) return 0;
-  if (reader_.table().is_past()) return fail(ah::past_is_read_only());
+  if (open_table_.is_past()) return fail(ah::past_is_read_only());
   if (opt_readonly && !(ha_thd()->security_ctx->master_access & PRIV_IGNORE_READ_ONLY) &&
       !ha_thd()->slave_thread)
     return 0;                                        // the server itself refuses the write
@@ -190,7 +213,7 @@ int ha_atoll::check_writable() {
   return status.ok() ? 0 : fail(status);
 }
 
-void ha_atoll::try_semi_consistent_read(bool yes) noexcept { reader_.locks().allow_semi_consistent(yes); }
+void ha_atoll::try_semi_consistent_read(bool yes) noexcept { row_locks_.allow_semi_consistent(yes); }
 
 // Releases the lock of the row that was read last, because the row did not match.
 void ha_atoll::unlock_row() { reader_.give_back_row(); }

@@ -121,14 +121,15 @@ Status Session::write_auto_increments() {
   return Status::Ok();
 }
 
-Status Session::prepare(const std::string &xid, bool is_decided_at_start) {
+Status Session::prepare(const std::string &xid, bool is_decided_at_start, txn::KeptLocks kept) {
   if (!transaction_) return Status::Ok();
   if (has_statement_savepoint_) transaction_->release_savepoint(statement_savepoint_);
   has_statement_savepoint_ = false;
   ATOLL_RETURN_IF_ERROR(write_auto_increments());
   two_phase_.begin();
   before_prepare_ = BinlogWrite::of(thd_);
-  return transaction_->prepare(xid, engine::running()->settings().flush_at_commit(), is_decided_at_start);
+  return transaction_->prepare(xid, engine::running()->settings().flush_at_commit(), is_decided_at_start,
+                               kept);
 }
 
 void Session::set_mark(const lsm::CommitMark &mark) {
@@ -175,9 +176,11 @@ Status Session::finish(const Status &outcome, Left *left) {
     spoil_online_builds(
         "a transaction that changed the table could not be committed while the index was built; repeat the "
         "ALTER");
-  if (outcome.ok())
+  if (outcome.ok()) {
     for (const auto &[table_id, next] : auto_increments_)
       engine::running()->catalog()->raise_auto_increment(table_id, next);
+    note_update_times(row_changes_.counts());
+  }
   reset();
   return outcome;
 }
@@ -264,8 +267,8 @@ void Session::release_savepoint(size_t number) {
   transaction()->release_savepoint(number);
 }
 
-// A trigger or a stored function can set savepoints above that of the statement which calls it, and end them
-// while the statement goes on.
+// A trigger or a stored function can set savepoints above the savepoint of the statement which calls it, and
+// end them while the statement goes on.
 void Session::keep_statement_savepoint_below(size_t number) {
   if (number <= statement_savepoint_) has_statement_savepoint_ = false;
 }

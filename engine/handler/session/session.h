@@ -13,6 +13,7 @@
 #include "base/work.h"
 #include "catalog/catalog.h"
 #include "engine/settings.h"
+#include "handler/foreign/violation.h"
 #include "handler/session/commit_mark.h"
 #include "handler/session/commit_order.h"
 #include "table/statistics/row_changes.h"
@@ -29,6 +30,8 @@ class OnlineBuild;
 
 namespace atoll::handler {
 
+// Lives from the connection's first use of the engine to its end. Threads: the connection's, except
+// where a comment says otherwise.
 class Session {
  public:
   explicit Session(THD *thd) : thd_(thd) {}
@@ -61,7 +64,7 @@ class Session {
     uint64_t position = 0;  // if not 0, pass it to CommitGate::after_commit()
   };
   // The functions from here to detach() prepare or end the transaction.
-  Status prepare(const std::string &xid, bool is_decided_at_start);
+  Status prepare(const std::string &xid, bool is_decided_at_start, txn::KeptLocks kept);
   void commit_ordered();
   // Makes the changes visible and releases the locks. The caller makes them durable, as *left says.
   Status commit(Left *left);
@@ -93,8 +96,8 @@ class Session {
   // fail.
   void note_online_build(const std::shared_ptr<table::OnlineBuild> &build) { online_builds_.insert(build); }
 
-  // Notes that the running statement has added `rows` rows to the table; negative: removed rows. A rollback
-  // subtracts them from the row count of the table.
+  // Notes that the running statement has changed the table and added `rows` rows to it; negative: removed
+  // rows; 0: changed rows. A rollback subtracts them from the row count of the table.
   void count_rows(uint32_t table_id, int64_t rows) { row_changes_.add(table_id, rows); }
 
   // Removes the rows of the TEMPORARY table `def`, which was dropped. If the running transaction has written
@@ -119,6 +122,8 @@ class Session {
   // The index of the last duplicate. The session holds it and not the handler, because for a partitioned
   // table the server may ask another partition than the one that found the duplicate.
   unsigned duplicate_index = ~0U;
+  // Why a constraint has refused the last row.
+  ForeignViolation violation;
 
  private:
   void forget_former_kill();

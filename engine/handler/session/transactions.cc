@@ -8,13 +8,13 @@
 
 #include <log.h>
 #include <mysqld.h>
-#include <sys/stat.h>
 
 #include <utility>
 
 #include "base/bytes.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/messages/reason_first.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
 #include "handler/session/commit_mark.h"
@@ -69,9 +69,8 @@ Status sync_log(Session::Left *left) {
   return engine::running()->database()->sync_wal();
 }
 
-// Called before the transaction is written. While the bucket cannot be reached, RocksDB may hold writers
-// back, and KILL cannot end that wait. So the transaction waits in this function first, where KILL can end
-// the wait.
+// Called before the transaction is written. While the bucket cannot be reached, the transaction waits here:
+// if KILL or max_statement_time ends this wait, the transaction is rolled back and can be repeated.
 Status wait_for_room(Session *session) {
   txn::Transaction *transaction = session->transaction();
   if (transaction->is_prepared() || !transaction->has_writes(lsm::Side::kMain)) return Status::Ok();
@@ -79,14 +78,32 @@ Status wait_for_room(Session *session) {
 }
 
 // Reports a commit or prepare that failed before it wrote anything. The client gets the error of a killed
-// query if KILL has ended the wait, else the reason.
+// query if KILL or max_statement_time has ended the wait, else the reason. The server adds error 1180 with
+// the number that this function returns.
 int refuse(THD *thd, const Status &status) {
-  report(thd, status);
-  if (status.code() == Code::kInterrupted)
+  const int error = report(thd, status);
+  if (status.code() != Code::kInterrupted)
+    my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), reason_first(status.message()).c_str());
+  else if (thd->killed != NOT_KILLED)
     thd->send_kill_message();
   else
-    my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
-  return 1;
+    my_error(ER_STATEMENT_TIMEOUT, MYF(0));
+  return error;
+}
+
+int fail_commit(THD *thd, const Status &status) {
+  const int error = report(thd, status);
+  my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), reason_first(status.message()).c_str());
+  return error;
+}
+
+// Reports a commit that is done on local disk, but whose wait for the bucket has failed. The client must know
+// that from the error number: after error 1180 the transaction is rolled back, and programs may repeat it.
+// The server itself never reports the number 1183.
+int report_done_without_bucket(THD *thd, const Status &status) {
+  const int error = report(thd, status);
+  my_printf_error(ER_ERROR_DURING_CHECKPOINT, "ATOLL: %s", MYF(0), status.message());
+  return error;
 }
 
 int commit(handlerton *, THD *thd, bool all) {
@@ -110,11 +127,10 @@ int commit(handlerton *, THD *thd, bool all) {
   // failure, the server itself informs the waiting workers; if the sync fails, no later commit succeeds.
   if (status.ok()) thd_wakeup_subsequent_commits(thd, 0);
   if (status.ok()) status = sync_log(&left);
-  if (status.ok() && left.position != 0) status = engine::running()->gate().after_commit(left.position);
+  if (!status.ok()) return fail_commit(thd, status);
+  if (left.position != 0) status = engine::running()->gate().after_commit(left.position);
   if (status.ok()) return 0;
-  report(thd, status);
-  my_printf_error(ER_ERROR_DURING_COMMIT, "ATOLL: %s", MYF(0), status.message());
-  return 1;
+  return status.code() == Code::kFenced ? fail_commit(thd, status) : report_done_without_bucket(thd, status);
 }
 
 // Called when commit() throws. The transaction must end here, because after a commit the server does not ask
@@ -145,6 +161,17 @@ int rollback(handlerton *, THD *thd, bool all) {
   return 0;
 }
 
+// XA PREPARE releases what InnoDB releases. The server's own two-phase commit releases nothing, because the
+// commit follows at once. Under SERIALIZABLE the transaction has promised that what it read does not change
+// before it ends. A replica applies only changes; the primary has let other transactions change and commit
+// whatever these do not touch. So a replica's transaction may not keep them waiting: they can be applied
+// before the XA COMMIT.
+txn::KeptLocks locks_kept_by_prepare(THD *thd) {
+  if (thd_sql_command(thd) != SQLCOM_XA_PREPARE) return txn::KeptLocks::kAll;
+  if (thd->slave_thread) return txn::KeptLocks::kWritten;
+  return thd_tx_isolation(thd) == ISO_SERIALIZABLE ? txn::KeptLocks::kAll : txn::KeptLocks::kExclusive;
+}
+
 int prepare(handlerton *, THD *thd, bool all) {
   Session *session = Session::of(thd, false);
   if (session == nullptr || !session->has_transaction()) return 0;
@@ -165,7 +192,7 @@ int prepare(handlerton *, THD *thd, bool all) {
         "split the transaction");
   else
     status = wait_for_room(session);
-  if (status.ok()) status = session->prepare(xid_bytes(xid), !is_users);
+  if (status.ok()) status = session->prepare(xid_bytes(xid), !is_users, locks_kept_by_prepare(thd));
   return status.ok() ? 0 : refuse(thd, status);
 }
 
@@ -181,37 +208,9 @@ void commit_checkpoint_request(void *cookie) {
   commit_checkpoint_notify_ha(cookie);
 }
 
-// True when this server had a record of decided two-phase commits before this start: a binary log or a
-// tc.log. Without such a record the server aborts when it finds prepared transactions.
-bool coordinator_log_existed = false;
-
-bool has_bytes(const char *path) {
-  struct stat about;
-  return path != nullptr && *path != '\0' && stat(path, &about) == 0 && about.st_size > 0;
-}
-
-// Acts only if the database was restored from the bucket and this server had no binary log and no tc.log
-// before its start. Then it rolls back the transactions that the lost server's own two-phase commit had
-// prepared: without a commit record in the bucket, none of them was promised to survive. XA transactions of
-// users stay for XA RECOVER.
-void roll_back_undecided() {
-  engine::Engine *running = engine::running();
-  if (!running->was_restored() || coordinator_log_existed) return;
-  size_t count = 0;
-  for (const std::string &bytes : running->transactions()->prepared_xids()) {
-    XID xid;
-    if (!xid_from_bytes(bytes, &xid) || xid.get_my_xid() == 0) continue;
-    auto transaction = running->transactions()->take_prepared(bytes);
-    if (!transaction) continue;
-    if (Status status = transaction->rollback_prepared(); !status.ok())
-      log_error(status.with("rolling back an undecided transaction").message());
-    count++;
-  }
-  if (count > 0)
-    log_warning("rolled back " + std::to_string(count) +
-                " transactions that the lost server had prepared "
-                "but not committed in the bucket; none of them was promised to be there");
-}
+// has_undecided_log() when the server had not yet opened its binary log. If no log decides, the server aborts
+// when it finds prepared transactions.
+bool a_log_decides = false;
 
 // The server calls this until it returns fewer than `length` XIDs. Each call continues after the last XID of
 // the call before.
@@ -220,7 +219,7 @@ int recover(handlerton *, XID *xids, uint length) {
   static bool first_call = true;
   if (std::exchange(first_call, false)) commit_decided_transactions();
   if (engine::running() == nullptr || length == 0) return 0;
-  if (cursor == 0) roll_back_undecided();
+  if (cursor == 0) roll_back_undecided(engine::running());
   const std::vector<std::string> all = engine::running()->transactions()->prepared_xids();
   uint count = 0;
   while (cursor < all.size() && count < length)
@@ -350,6 +349,24 @@ bool flush_logs(handlerton *) {
 
 }  // namespace
 
+void roll_back_undecided(engine::Engine *engine) {
+  if (!engine->was_restored() || a_log_decides) return;
+  size_t count = 0;
+  for (const std::string &bytes : engine->transactions()->prepared_xids()) {
+    XID xid;
+    if (!xid_from_bytes(bytes, &xid) || xid.get_my_xid() == 0) continue;
+    auto transaction = engine->transactions()->take_prepared(bytes);
+    if (!transaction) continue;
+    if (Status status = transaction->rollback_prepared(); !status.ok())
+      log_error(status.with("rolling back an undecided transaction").message());
+    count++;
+  }
+  if (count > 0)
+    log_warning("rolled back " + std::to_string(count) +
+                " transactions that the lost server had prepared "
+                "but not committed in the bucket; none of them was promised to be there");
+}
+
 std::string xid_text(const std::string &bytes) {
   const auto quoted = [](std::string_view part) {
     std::string text = "'";
@@ -381,8 +398,7 @@ void watch_lock_waits(txn::LockTable *locks) {
 }
 
 void fill_transaction_callbacks(handlerton *hton) {
-  coordinator_log_existed =
-      opt_bin_log ? has_bytes(mysql_bin_log.get_index_fname()) : has_bytes(opt_tc_log_file);
+  a_log_decides = has_undecided_log();
   hton->savepoint_offset = sizeof(size_t);
   hton->commit = guarded_function<commit, commit_is_interrupted>;
   hton->rollback = guarded_function<rollback, rollback_is_interrupted>;

@@ -7,10 +7,12 @@
 #include <chrono>
 #include <map>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/share.h"
 #include "table/statistics/sampling.h"
+#include "table/statistics/update_times.h"
 
 namespace atoll::handler {
 namespace {
@@ -48,6 +50,11 @@ struct OpenShares {
 
 OpenShares &open_shares() {
   static OpenShares instance;
+  return instance;
+}
+
+table::UpdateTimes &update_times() {
+  static table::UpdateTimes instance;
   return instance;
 }
 
@@ -93,6 +100,19 @@ void note_sampled(const Layout &layout, const table::TableStatistics &statistics
   }
 }
 
+Status sample_in_background(const Layout &layout, int64_t rows, const std::function<bool()> &is_cancelled) {
+  table::TableStatistics statistics;
+  ATOLL_RETURN_IF_ERROR(
+      table::sample(layout, engine::running()->database(), kBackgroundEntries, is_cancelled, &statistics));
+  // `rows` counts rows that are not committed, but a sample does not see them. The two numbers then differ,
+  // so that the table is sampled again later, even after it was closed and opened again.
+  statistics.sampled_rows = statistics.rows >= 0 ? statistics.rows : rows;
+  statistics.rows = rows;
+  note_sampled(layout, statistics);
+  engine::running()->catalog()->set_statistics(layout.def().id, table::encode(statistics));
+  return Status::Ok();
+}
+
 }  // namespace
 
 void register_share(Share *share) {
@@ -127,6 +147,15 @@ void take_back_rows(const table::RowChanges::Counts &undone) {
   }
 }
 
+void note_update_times(const table::RowChanges::Counts &changes) {
+  if (changes.empty()) return;
+  const catalog::Catalog *const all = engine::running()->catalog();
+  update_times().note(changes, static_cast<int64_t>(now_us() / 1000000),
+                      [all](uint32_t table) { return all->find(table) != nullptr; });
+}
+
+int64_t update_time_s(uint32_t table_id) { return update_times().of(table_id); }
+
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
   const MutexLock lock(open_shares().mutex);
   for (const auto &[share, pause] : open_shares().shares)
@@ -136,21 +165,30 @@ std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id) {
   return nullptr;
 }
 
+bool is_largest_partition(const Share &share) {
+  const std::shared_ptr<const Layout> layout = share.layout();
+  if (!catalog::is_partition(layout->def().name)) return true;
+  const std::string_view table = catalog::whole_table(layout->def().name);
+  const MutexLock lock(open_shares().mutex);
+  for (const auto &[other, pause] : open_shares().shares) {
+    if (other->rows <= share.rows) continue;
+    const std::shared_ptr<const Layout> others = other->layout();
+    if (others->def().database == layout->def().database && catalog::whole_table(others->def().name) == table)
+      return false;
+  }
+  return true;
+}
+
 Status refresh_statistics(const std::function<bool()> &is_cancelled) {
-  int64_t rows = 0;
-  const std::shared_ptr<const Layout> layout = most_changed(&rows);
-  if (layout == nullptr) return Status::Ok();
-  table::TableStatistics statistics;
-  const Status status =
-      table::sample(*layout, engine::running()->database(), kBackgroundEntries, is_cancelled, &statistics);
-  if (status.code() == Code::kInterrupted) return Status::Ok();  // the server shuts down
-  ATOLL_RETURN_IF_ERROR(status);
-  // `rows` counts rows that are not committed, but a sample does not see them. The two numbers then differ,
-  // so that the table is sampled again later, even after it was closed and opened again.
-  statistics.sampled_rows = statistics.rows >= 0 ? statistics.rows : rows;
-  statistics.rows = rows;
-  note_sampled(*layout, statistics);
-  engine::running()->catalog()->set_statistics(layout->def().id, table::encode(statistics));
+  const auto end = std::chrono::steady_clock::now() + kSamplingTime;
+  do {
+    int64_t rows = 0;
+    const std::shared_ptr<const Layout> layout = most_changed(&rows);
+    if (layout == nullptr) break;
+    const Status status = sample_in_background(*layout, rows, is_cancelled);
+    if (status.code() == Code::kInterrupted) break;  // the server shuts down
+    ATOLL_RETURN_IF_ERROR(status);
+  } while (std::chrono::steady_clock::now() < end);
   return Status::Ok();
 }
 

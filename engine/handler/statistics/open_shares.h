@@ -3,6 +3,7 @@
 // statistics.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -16,6 +17,8 @@ class Share;
 
 // Shares register themselves, for refresh_statistics() and layout_of_open_table().
 void register_share(Share *share);
+// Whether no open partition of the same table has more rows. True for a table that is not partitioned.
+bool is_largest_partition(const Share &share);
 // Stores the number of rows of a share that is being destroyed, for the next share of the table. The catalog
 // writes it to disk later, with its other statistics.
 void keep_rows(const Layout &layout, int64_t rows);
@@ -25,11 +28,20 @@ void unregister_share(Share *share);
 // closed meanwhile stays wrong until the next ANALYZE.
 void take_back_rows(const table::RowChanges::Counts &undone);
 
+// Notes that a transaction with these changes was committed now.
+void note_update_times(const table::RowChanges::Counts &changes);
+// When a commit last changed the table, in seconds since 1970; 0: not since the server started. A commit of a
+// prepared XA transaction by another connection is not noted.
+int64_t update_time_s(uint32_t table_id);
+
 // The layout of an open table; nullptr: no connection has the table open.
 std::shared_ptr<const Layout> layout_of_open_table(uint32_t table_id);
 
-// Samples the open table that has changed most since it was last sampled, if its number of rows has changed
-// by more than 16 plus a tenth of the rows at that sample. Called by the background thread, once a second.
+// Within this time refresh_statistics() begins samples.
+constexpr std::chrono::milliseconds kSamplingTime(200);
+// Samples the open tables that have changed most since they were last sampled, if their number of rows has
+// changed by more than 16 plus a tenth of the rows at that sample. A partition counts as a table. Called by
+// the background thread, once a second.
 Status refresh_statistics(const std::function<bool()> &is_cancelled);
 
 }  // namespace atoll::handler

@@ -8,15 +8,13 @@
 #include "engine/running.h"
 #include "handler/server/error_map.h"
 #include "handler/ddl/temporary_tables.h"
+#include "handler/write/next_number.h"
 
 using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 
 namespace {
-
-// Largest value the column can hold.
-uint64_t largest_value(Field *field) { return field->get_max_int_value(); }
 
 // Whether the statement gets as many numbers at once as the server asks for. UPDATE and DELETE get one at a
 // time: with FOR PORTION OF they insert rows for the periods that are left, at most two for each changed row.
@@ -35,20 +33,12 @@ Status ha_atoll::load_auto_increment() {
   uint64_t next = 0;
   if (is_temporary())
     next = ah::TemporaryTables::auto_increment(table_share->normalized_path.str);
-  else if (!reader_.table().is_past())
-    next = atoll::engine::running()->catalog()->auto_increment(layout_->def().id);
+  else if (!open_table_.is_past())
+    next = atoll::engine::running()->catalog()->auto_increment(layout()->def().id);
   if (table_share->next_number_keypart == 0) {
-    const ah::IndexLayout &index = layout_->index(table_share->next_number_index);
-    std::string key;  // of the row with the largest number; empty: there is none
-    std::vector<uchar> record(table_share->reclength);
-    ATOLL_RETURN_IF_ERROR(ah::outermost_taken_key(*layout_, index, !index.parts[0].descending, &key));
-    if (!key.empty()) {
-      ATOLL_RETURN_IF_ERROR(index.codec->decode(std::string_view(key).substr(atoll::codec::kKeyStartLength),
-                                                {}, record.data()));
-      Field *field = table->found_next_number_field;
-      const longlong last = field->val_int(record.data() + field->offset(table->record[0]));
-      if (last > 0 || (field->flags & UNSIGNED_FLAG)) next = std::max(next, static_cast<uint64_t>(last) + 1);
-    }
+    uint64_t largest = 0;
+    ATOLL_RETURN_IF_ERROR(ah::largest_number(*layout(), table, &largest));
+    next = std::max(next, ah::number_after(largest));
   }
   share_->next_auto_increment = std::max<uint64_t>(next, 1);
   return Status::Ok();
@@ -84,7 +74,7 @@ void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
     *first = ULONGLONG_MAX;
     return;
   }
-  const uint64_t largest = largest_value(table->next_number_field);
+  const uint64_t largest = table->next_number_field->get_max_int_value();
   uint64_t current = share_->next_auto_increment;
   for (;;) {
     // The smallest value >= current of the form offset + n * increment.
@@ -106,9 +96,11 @@ void ha_atoll::get_auto_increment(ulonglong offset, ulonglong increment, ulonglo
     const uint64_t span = count > (largest - value) / increment ? largest - value + 1 : count * increment;
     const uint64_t next = value + span < value ? UINT64_MAX : value + span;
     if (share_->next_auto_increment.compare_exchange_weak(current, next)) {
-      *first = value;
+      // The server rounds the number up itself, and for that it adds the increment to it. Near the end of
+      // BIGINT UNSIGNED it gets the number before rounding, so that the sum does not overflow.
+      *first = value > UINT64_MAX - increment ? current : value;
       *reserved = count;
-      if (!is_temporary() && session_) session_->note_auto_increment(layout_->def().id, next);
+      if (!is_temporary() && session_) session_->note_auto_increment(layout()->def().id, next);
       return;
     }
   }
@@ -119,23 +111,20 @@ void ha_atoll::raise_auto_increment(const uchar *record) {
   Field *field = table->found_next_number_field;
   if (field == nullptr || (record != table->record[0] && record != table->record[1])) return;
   if (!load_auto_increment().ok()) return;
-  const ptrdiff_t offset = record - table->record[0];
-  const longlong value = field->val_int(field->ptr + offset);
-  if (value <= 0 && !(field->flags & UNSIGNED_FLAG)) return;
-  const auto given = static_cast<uint64_t>(value);
-  if (given > largest_value(field)) return;
-  const uint64_t next = given == UINT64_MAX ? given : given + 1;
+  const uint64_t given = ah::number_in(field, record - table->record[0]);
+  if (given == 0) return;
+  const uint64_t next = ah::number_after(given);
   uint64_t current = share_->next_auto_increment;
   while (current < next && !share_->next_auto_increment.compare_exchange_weak(current, next)) {
   }
-  if (!is_temporary() && session_ && current < next) session_->note_auto_increment(layout_->def().id, next);
+  if (!is_temporary() && session_ && current < next) session_->note_auto_increment(layout()->def().id, next);
 }
 
 int ha_atoll::reset_auto_increment(ulonglong value) {
   share_->next_auto_increment = std::max<uint64_t>(value, 1);
   if (is_temporary()) return 0;
-  const Status status =
-      atoll::engine::running()->catalog()->set_auto_increment(layout_->def().id, share_->next_auto_increment);
+  const Status status = atoll::engine::running()->catalog()->set_auto_increment(layout()->def().id,
+                                                                                share_->next_auto_increment);
   return status.ok() ? 0 : fail(status);
 }
 

@@ -2,8 +2,10 @@
 #include "handler/ha_atoll.h"
 
 #include "engine/running.h"
+#include "handler/foreign/foreign_keys.h"
 #include "handler/server/error_map.h"
 #include "handler/ddl/table_name.h"
+#include "handler/foreign/alter.h"
 #include "handler/write/virtual_columns.h"
 #include "table/copy/bulk_copy.h"
 
@@ -41,6 +43,7 @@ Status ha_atoll::write_apart(const std::function<Status()> &write) {
   apart_ = atoll::engine::running()->transactions()->begin(ha_thd());
   Status status = write();
   if (status.ok()) status = apart_->commit(false);
+  if (status.ok() && !is_temporary()) ah::note_update_times({{layout()->def().id, 0}});
   apart_.reset();
   return status;
 }
@@ -48,53 +51,64 @@ Status ha_atoll::write_apart(const std::function<Status()> &write) {
 Status ha_atoll::write_new_row(const uchar *record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, record, nullptr);
   uint64_t hidden_id = 0;
-  if (layout_->hidden_primary()) ATOLL_RETURN_IF_ERROR(share_->take_hidden_id(*layout_, &hidden_id));
+  if (layout()->hidden_primary()) ATOLL_RETURN_IF_ERROR(share_->take_hidden_id(*layout(), &hidden_id));
   ATOLL_RETURN_IF_ERROR(note_written(writer_.insert(record, hidden_id)));
-  reader_.set_primary_key(writer_.primary_key());
   raise_auto_increment(record);
-  if (share_->rows >= 0) count_rows(1);
+  count_rows(1);
   return Status::Ok();
 }
 
+// Called for each row that was written, with 0 if the number of rows stays the same.
 void ha_atoll::count_rows(int64_t added) {
-  share_->rows += added;
+  if (added != 0) share_->rows += added;
   // The row of a sequence is committed at once, so no rollback has to take it back from the count.
-  if (!is_temporary() && !is_sequence()) session_->count_rows(layout_->def().id, added);
+  if (!is_temporary() && !is_sequence()) session_->count_rows(layout()->def().id, added);
 }
 
 // Takes over the result of the writer. If an online build runs, the session notes it, because the writer may
-// have logged a change for it; after kNotFound it has written nothing.
+// have logged a change for it.
 //
-// After other errors than kNotFound and kDuplicate the writer may have written a part of the row. A handler
+// After other errors than kDuplicate and kForeignKey the writer may have written a part of the row. A handler
 // for errors in a trigger or stored function must then not go on: the statement that calls it must end, so
 // that it is rolled back.
 Status ha_atoll::note_written(const Status &status) {
   if (status.code() == Code::kDuplicate)
     session_->duplicate_index = static_cast<uint>(writer_.duplicate_index());
-  else if (!status.ok() && status.code() != Code::kNotFound)
+  else if (!status.ok() && status.code() != Code::kForeignKey)
     ha_thd()->mark_transaction_to_rollback(false);
-  if (online_build_ && status.code() != Code::kNotFound) session_->note_online_build(online_build_);
+  if (online_build_) session_->note_online_build(online_build_);
   return status;
 }
 
 int ha_atoll::update_row(const uchar *old_record, const uchar *new_record) {
   Status status;
+  bool is_same = false;
   if (is_sequence()) {
-    status = write_apart([&] { return update_existing_row(old_record, new_record); });
+    status = write_apart([&] { return update_existing_row(old_record, new_record, &is_same); });
   } else {
     session_->before_write();
-    status = update_existing_row(old_record, new_record);
+    status = update_existing_row(old_record, new_record, &is_same);
   }
-  if (status.code() == Code::kNotFound) return HA_ERR_RECORD_IS_THE_SAME;
-  return status.ok() ? 0 : fail(status);
+  if (!status.ok()) return fail(status);
+  return is_same ? HA_ERR_RECORD_IS_THE_SAME : 0;
 }
 
-// Errors: kNotFound: both rows are the same, and nothing was written.
-Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_record) {
+// *is_same: whether both rows are the same, so that nothing was written.
+Status ha_atoll::update_existing_row(const uchar *old_record, const uchar *new_record, bool *is_same) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, old_record, new_record);
-  ATOLL_RETURN_IF_ERROR(note_written(writer_.update(old_record, new_record, reader_.hidden_id())));
-  reader_.set_primary_key(writer_.primary_key());
+  const auto write = [&] {
+    auto updated = at::RowWriter::Updated::kChanged;
+    const Status status = writer_.update(old_record, new_record, open_table_.hidden_id(), &updated);
+    *is_same = status.ok() && updated == at::RowWriter::Updated::kSame;
+    return *is_same ? status : note_written(status);
+  };
+  ATOLL_RETURN_IF_ERROR(
+      constraints_ == nullptr
+          ? write()
+          : constraints_->change({.old_record = old_record, .new_record = new_record}, write));
+  if (*is_same) return Status::Ok();
   raise_auto_increment(new_record);
+  count_rows(0);
   return Status::Ok();
 }
 
@@ -106,9 +120,12 @@ int ha_atoll::delete_row(const uchar *record) {
 
 Status ha_atoll::remove_row(const uchar *record) {
   if (indexes_virtual_text_) ah::compute_virtual_text(table, record, nullptr);
-  ATOLL_RETURN_IF_ERROR(note_written(writer_.remove(record, reader_.hidden_id())));
-  if (share_->rows > 0) count_rows(-1);
-  return Status::Ok();
+  const auto write = [&] {
+    ATOLL_RETURN_IF_ERROR(note_written(writer_.remove(record, open_table_.hidden_id())));
+    count_rows(share_->rows > 0 ? -1 : 0);
+    return Status::Ok();
+  };
+  return constraints_ == nullptr ? write() : constraints_->change({.old_record = record}, write);
 }
 
 // ---- Filling the new table of ALTER ... COPY and CREATE ... SELECT -------------------------------
@@ -136,8 +153,8 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   const bool internal = ah::is_internal(ah::parse_table_name(table_share->normalized_path.str).table);
   const bool creating_select = ha_thd()->lex->sql_command == SQLCOM_CREATE_TABLE;
   if (is_temporary() || is_sequence() || !(internal || creating_select)) return;
-  bool has_unique = !layout_->hidden_primary();
-  for (size_t i = 0; i < layout_->index_count(); i++) has_unique |= layout_->index(i).unique;
+  bool has_unique = !layout()->hidden_primary();
+  for (size_t i = 0; i < layout()->index_count(); i++) has_unique |= layout()->index(i).unique;
   if (ignore_duplicates && has_unique) return;
   for (uint i = 0; i < table_share->keys; i++)
     if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return;  // the server reads rows to check it
@@ -147,7 +164,7 @@ void ha_atoll::begin_copy(bool ignore_duplicates) {
   at::BulkCopy::Target target{running->database(), running->database(),
                               [running] { return running->settings().flush_at_commit(); },
                               move_to_own_family(share_)};
-  bulk_ = std::make_unique<at::BulkCopy>(std::move(target), layout_,
+  bulk_ = std::make_unique<at::BulkCopy>(std::move(target), layout(),
                                          ah::Session::of(ha_thd(), true)->sort_budget());
 }
 
@@ -162,12 +179,19 @@ int ha_atoll::end_copy() {
   std::unique_ptr<at::BulkCopy> bulk = std::move(bulk_);
   THD *thd = ha_thd();
   const auto progress = [thd](double) { return !atoll::is_statement_killed(thd); };
-  const Status status = bulk->finish(progress, &layout_);
+  std::shared_ptr<const Layout> filled = layout();
+  const Status status = bulk->finish(progress, &filled);
+  open_table_.set_layout(std::move(filled));
   if (status.code() == Code::kDuplicate) show_copy_duplicate(bulk.get());
   if (!status.ok()) return fail(status);
+  if (ah::refuse_orphans_of_copy(table, layout()->def(), layout()->family())) {
+    shown_error_ = HA_ERR_NO_REFERENCED_ROW;
+    return shown_error_;
+  }
   share_->rows = static_cast<int64_t>(bulk->rows());
-  if (layout_->def().id != 0 && share_->next_auto_increment > 0)
-    (void)atoll::engine::running()->catalog()->set_auto_increment(layout_->def().id,
+  ah::note_update_times({{layout()->def().id, 0}});
+  if (layout()->def().id != 0 && share_->next_auto_increment > 0)
+    (void)atoll::engine::running()->catalog()->set_auto_increment(layout()->def().id,
                                                                   share_->next_auto_increment);
   const Status published = atoll::engine::running()->gate().after_ddl();
   return published.ok() ? 0 : fail(published);

@@ -46,7 +46,7 @@ struct Form {
 
 // The buffers that a SplitCompressor uses again for each block.
 struct SplitArea : Compressor::WorkingArea {
-  Compressor::ManagedWorkingArea inner;  // that of RocksDB's own compressor
+  Compressor::ManagedWorkingArea inner;  // of RocksDB's own compressor
   BlockStreams streams;
   std::string differences;  // the heads as differences (head_differences.h)
   std::string compressed;   // buffer for one compressed stream

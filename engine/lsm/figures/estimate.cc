@@ -26,6 +26,8 @@ constexpr uint64_t kCountEntriesMax = 512;
 constexpr size_t kIndexPrefixBytes = 6;
 constexpr auto kEntrySizeMaxAge = std::chrono::seconds(60);  // then entry_bytes() measures again
 constexpr double kEntryBytesGuess = 40;                      // for a range without table files
+// Entries of an index of few values are compressed to less than a byte, but not to nothing.
+constexpr double kEntryBytesMin = 0.01;
 // split() cuts a range with at least kFilesPerPiece files for each piece at the borders of files. In another
 // range, it tries about kKeysPerPiece keys for each piece, but at most kKeysPerFileMax in one file. Then, up
 // to kRefinements times, it tries kKeysPerGap more keys inside each gap that is too large.
@@ -208,8 +210,14 @@ uint64_t DatabaseImpl::file_bytes(Family *family, const Range &range) {
 
 RangeEstimate DatabaseImpl::estimate(Family *family, std::string_view begin, std::string_view end) {
   RangeEstimate result = sizes(family, begin, end);
-  if (begin < end && result.bytes <= kCountBytesMax)
-    (void)count_cached(family, Range(slice(begin), slice(end)), &result.entries);
+  RangeEstimate counted;
+  if (begin >= end || result.bytes > kCountBytesMax ||
+      !count_cached(family, Range(slice(begin), slice(end)), &counted))
+    return result;
+  // RocksDB tells no bytes of a few entries, or too many of small ones beside large ones in a memtable. The
+  // counted bytes are too many for entries in files, because they are not compressed.
+  if (result.bytes == 0 || counted.bytes < result.bytes) result.bytes = counted.bytes;
+  result.entries = counted.entries;
   return result;
 }
 
@@ -256,25 +264,24 @@ bool DatabaseImpl::takes_more_than(Family *family, std::string_view begin, std::
   return bytes > bytes_max;
 }
 
-// Counts the entries of the range if that needs no I/O. Returns false if there are more than
+// Counts the entries of the range and their bytes if that needs no I/O. Returns false if there are more than
 // kCountEntriesMax, or if some of them are not in memory.
-bool DatabaseImpl::count_cached(Family *family, const Range &range, uint64_t *entries) {
+bool DatabaseImpl::count_cached(Family *family, const Range &range, RangeEstimate *counted) {
   rocksdb::ReadOptions options;
   options.read_tier = rocksdb::kBlockCacheTier;
   options.iterate_upper_bound = &range.limit;
   options.total_order_seek = true;
   const std::unique_ptr<rocksdb::Iterator> rows = family->iterator(options);
-  uint64_t count = 0;
   for (rows->Seek(range.start); rows->Valid(); rows->Next()) {
-    if (++count > kCountEntriesMax) return false;
+    if (++counted->entries > kCountEntriesMax) return false;
+    counted->bytes += rows->key().size() + rows->value().size();
   }
-  if (!rows->status().ok()) return false;
-  *entries = count;
-  return true;
+  return rows->status().ok();
 }
 
 // Returns the average compressed bytes of an entry, for the index in which `range` starts. The figure comes
-// from the properties of the largest table file in the range and is remembered for a minute.
+// from the properties of the largest table file in the range and is remembered for a minute. The file's index
+// and filter blocks count, as they do in file_bytes().
 double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
   const std::string prefix(range.start.data(), std::min(range.start.size(), kIndexPrefixBytes));
   const auto now = std::chrono::steady_clock::now();
@@ -297,12 +304,13 @@ double DatabaseImpl::entry_bytes(FamilyImpl *family, const Range &range) {
     (void)Raw::of(family)->GetPropertiesOfTablesInRange(family->handle(), &one, 1, &properties);
     for (const auto &[path, table] : properties) {
       if (table->num_entries == 0 || !path.ends_with(largest->name)) continue;
-      bytes = static_cast<double>(table->data_size) / static_cast<double>(table->num_entries);
+      bytes = static_cast<double>(largest->size) / static_cast<double>(table->num_entries);
     }
   }
   MutexLock lock(family->entry_sizes_mutex);
-  family->entry_sizes[prefix] = {std::max(bytes, 1.0), now};
-  return std::max(bytes, 1.0);
+  bytes = std::max(bytes, kEntryBytesMin);
+  family->entry_sizes[prefix] = {bytes, now};
+  return bytes;
 }
 
 // ---- splitting a range for parallel scans --------------------------------------------------------

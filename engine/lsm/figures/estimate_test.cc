@@ -46,6 +46,24 @@ TEST_F(EstimateTest, rows_in_memory_are_counted) {
   EXPECT_EQ(between(100, 107).entries, 7u);
 }
 
+TEST_F(EstimateTest, bytes_of_few_rows_in_memory_are_counted) {
+  const std::string large(2000, 'l');
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 2), large));
+  for (uint64_t i = 0; i < 3; ++i) ASSERT_ATOLL_OK(database_.put(family_, test_key(i, 1), "v"));
+  const uint64_t row_bytes = test_key(0).size() + 1;
+  EXPECT_EQ(between(0, 1).bytes, row_bytes);
+  EXPECT_EQ(between(0, 1, 3).bytes, 0u);
+}
+
+TEST_F(EstimateTest, entries_whose_data_blocks_are_tiny_are_not_counted_many_times) {
+  auto bulk = database_->bulk_load(family_, Compression{Algorithm::kZstd, 0});
+  const size_t stream = bulk->add_stream(true, nullptr);
+  for (uint64_t i = 0; i < 200000; ++i) ASSERT_ATOLL_OK(bulk->add(stream, test_key(i), ""));
+  ASSERT_ATOLL_OK(bulk->finish(nullptr));
+  const RangeEstimate all = between(0, 200000);
+  EXPECT_NEAR(static_cast<double>(all.entries), 200000, 60000);
+}
+
 TEST_F(EstimateTest, rows_in_files_are_estimated_within_a_fifth) {
   load(300000, 1);
   load(1000, 2);

@@ -22,7 +22,7 @@ struct TableFile {
   uint64_t number = 0;  // RocksDB's file number
   uint32_t family_id = 0;
   int level = 0;           // in the LSM tree of the family
-  uint64_t entries = 0;    // tombstones included
+  uint64_t entries = 0;    // tombstones included; 0: not known, because the file was not read since the start
   uint64_t deletions = 0;  // how many of the entries are tombstones
   std::string smallest_key, largest_key;
 };

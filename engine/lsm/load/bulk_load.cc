@@ -53,8 +53,12 @@ class BulkLoadImpl final : public BulkLoad {
   using BulkLoad::add_stream;
   size_t add_stream(bool presorted, UniqueLength unique_length, StreamKind kind, size_t adders) override;
   Status add(size_t stream, std::string_view key, std::string_view value, size_t adder) override;
-  Status finish(const std::function<bool(double)> &progress) override;
-  // Called after finish(), when no thread of the load runs that could change the results.
+  Status ingest(const std::function<bool(double)> &progress) override;
+  void write_few_to_log() override { writes_few_to_log_ = true; }
+  bool is_for_log() const override;
+  bool has_ingested() const override { return ingested_; }
+  Status wait_for_bucket(const std::function<bool(double)> &progress) override;
+  // Called after ingest(), when no thread of the load runs that could change the results.
   size_t duplicate_stream() const override { return duplicate_stream_; }
   std::string_view duplicate_key() const override ATOLL_UNCHECKED_THREADS { return duplicate_key_; }
   std::string_view duplicate_value() const override ATOLL_UNCHECKED_THREADS { return duplicate_value_; }
@@ -71,13 +75,16 @@ class BulkLoadImpl final : public BulkLoad {
   bool is_stopped(size_t number) const { return abort_.load() || number >= duplicate_stream_.load(); }
   void remember(const Status &status);
   void remove_files();
-  Status ingest();
-  Status wait_shipped(const std::function<bool(double)> &progress);
+  Status ingest_files();
+  Status write_to_log();
+  uint64_t unsorted_rows() const;
   SortedFileWriter *writer(size_t number);
 
   const BulkLoadSettings settings_;
   std::vector<std::unique_ptr<Stream>> streams_;
   bool ingested_ = false;  // true: the rows are in the family
+  bool writes_few_to_log_ = false;
+  rocksdb::WriteBatch *log_batch_ = nullptr;  // set while rows are collected for the log
 
   std::atomic<bool> abort_{false};         // true: all threads of the load stop
   std::atomic<uint64_t> rows_written_{0};  // for the reported progress
@@ -150,7 +157,9 @@ SortedFileWriter *BulkLoadImpl::writer(size_t number) {
 
 Status BulkLoadImpl::write_sorted(size_t number, std::string_view key, std::string_view value) {
   ATOLL_RETURN_IF_ERROR(check_order(number, key, value));
-  return writer(number)->add(key, value);
+  if (log_batch_ == nullptr) return writer(number)->add(key, value);
+  const rocksdb::Slice key_bytes(key.data(), key.size()), value_bytes(value.data(), value.size());
+  return from_rocksdb(log_batch_->Put(settings_.family->handle(), key_bytes, value_bytes));
 }
 
 // Compares the key with the previous key. That finds every duplicate, because the unique part is a prefix of
@@ -186,18 +195,39 @@ Status BulkLoadImpl::duplicate(size_t number, std::string_view key, std::string_
 
 // ---- sorting and writing the rest ----------------------------------------------------------------
 
-Status BulkLoadImpl::finish(const std::function<bool(double)> &progress) {
+Status BulkLoadImpl::ingest(const std::function<bool(double)> &progress) {
+  if (is_for_log()) return write_to_log();
   ATOLL_RETURN_IF_ERROR(finish_streams(progress));
-  ATOLL_RETURN_IF_ERROR(ingest());
-  return wait_shipped(progress);
+  return ingest_files();
+}
+
+bool BulkLoadImpl::is_for_log() const { return writes_few_to_log_ && unsorted_rows() <= kFewRows; }
+
+uint64_t BulkLoadImpl::unsorted_rows() const {
+  uint64_t rows = 0;
+  for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
+  return rows;
+}
+
+// Starts no threads, because that would take longer than to sort a few rows.
+Status BulkLoadImpl::write_to_log() {
+  rocksdb::WriteBatch batch;
+  log_batch_ = &batch;
+  std::atomic<size_t> next{0};
+  finish_next_streams(&next);
+  log_batch_ = nullptr;
+  {
+    const MutexLock lock(result_mutex_);
+    if (!result_.ok()) return result_;
+  }
+  return batch.Count() == 0 ? Status::Ok() : settings_.rows->write_unlocked(&batch, false);
 }
 
 Status BulkLoadImpl::finish_streams(const std::function<bool(double)> &progress) {
   const size_t wanted = std::min(std::max<size_t>(settings_.threads, 1), streams_.size());
   // Counted before the workers start, because they delete finished sorts. Starts with 1, because the progress
   // is divided by it.
-  uint64_t rows = 1;
-  for (const auto &stream : streams_) rows += stream->sort ? stream->sort->rows() : 0;
+  const uint64_t rows = 1 + unsorted_rows();
   std::atomic<size_t> next{0};
   std::atomic<size_t> finished{0};
   std::vector<std::thread> threads;
@@ -264,7 +294,7 @@ Status BulkLoadImpl::finish_stream(size_t number) {
 
 // ---- ingesting the files -------------------------------------------------------------------------
 
-Status BulkLoadImpl::ingest() {
+Status BulkLoadImpl::ingest_files() {
   rocksdb::IngestExternalFileArg argument;
   std::vector<std::shared_ptr<const rocksdb::ExternalSstFileInfo>> summaries;
   for (const auto &stream : streams_) {
@@ -291,10 +321,7 @@ Status BulkLoadImpl::ingest() {
   return Status::Ok();
 }
 
-// Waits until the bucket has the files and the MANIFEST edit of the ingestion. The rows are already in the
-// family. An interruption leaves them there; the caller drops the family or the range, as after any failed
-// load.
-Status BulkLoadImpl::wait_shipped(const std::function<bool(double)> &progress) {
+Status BulkLoadImpl::wait_for_bucket(const std::function<bool(double)> &progress) {
   if (settings_.store == nullptr || !ingested_) return Status::Ok();
   const uint64_t position = atoll_store_wal_position(settings_.store);
   const auto deadline = std::chrono::steady_clock::now() + kShipWaitMax;

@@ -21,11 +21,13 @@
 
 #include "bridge/objstore.h"
 #include "lsm/load/loads.h"
+#include "lsm/rows.h"
 
 namespace atoll::lsm {
 
 struct BulkLoadSettings {
   rocksdb::DB *db = nullptr;
+  Rows *rows = nullptr;  // of the database, for rows that go through the log
   Family *family = nullptr;
   atoll_store *store = nullptr;                             // nullptr: files stay local
   std::string directory;                                    // created on first use, removed by the destructor

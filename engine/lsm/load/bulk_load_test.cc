@@ -4,6 +4,7 @@
 //         is compared with a sorted map.
 #include "lsm/load/bulk_load.h"
 
+#include <array>
 #include <atomic>
 #include <fstream>
 #include <map>
@@ -53,6 +54,44 @@ class BulkLoadTest : public ::testing::Test {
   TestDatabase database_{true};
   Family *family_ = nullptr;
 };
+
+TEST_F(BulkLoadTest, few_rows_go_through_the_log_and_more_become_files) {
+  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, BulkLoad::kFewRows, BulkLoad::kFewRows + 2}) {
+    SCOPED_TRACE(count);
+    auto load = database_->bulk_load(family_, kZstd);
+    load->write_few_to_log();
+    const char index = static_cast<char>(count % 100 + 1);
+    const std::array<size_t, 2> streams = {load->add_stream(false, nullptr),
+                                           load->add_stream(false, nullptr)};
+    std::map<std::string, std::string> expected = contents();
+    for (uint64_t i = count; i > 0; --i) {
+      const std::string key = test_key(i, index) + static_cast<char>(i % 2);
+      ASSERT_ATOLL_OK(load->add(streams[i % 2], key, "value"));
+      expected[key] = "value";
+    }
+    EXPECT_EQ(load->is_for_log(), count <= BulkLoad::kFewRows);
+    const size_t files = database_->table_files().size();
+    ASSERT_ATOLL_OK(load->finish(nullptr));
+    EXPECT_EQ(contents(), expected);
+    EXPECT_EQ(load->has_ingested(), count > BulkLoad::kFewRows);
+    EXPECT_EQ(database_->table_files().size() > files, count > BulkLoad::kFewRows);
+    load.reset();
+    expect_no_litter();
+  }
+}
+
+TEST_F(BulkLoadTest, a_duplicate_among_few_rows_is_found_and_nothing_is_written) {
+  auto load = database_->bulk_load(family_, kZstd);
+  load->write_few_to_log();
+  const size_t plain = load->add_stream(false, nullptr);
+  const size_t unique = load->add_stream(false, [](std::string_view key) { return key.size() - 1; });
+  ASSERT_ATOLL_OK(load->add(plain, test_key(1, 1), "row"));
+  for (const char end : {'b', 'a'}) ASSERT_ATOLL_OK(load->add(unique, test_key(7, 2) + end, ""));
+  EXPECT_EQ(load->finish(nullptr).code(), Code::kDuplicate);
+  EXPECT_EQ(load->duplicate_stream(), unique);
+  EXPECT_EQ(load->duplicate_key(), test_key(7, 2) + 'b');
+  EXPECT_TRUE(contents().empty());
+}
 
 TEST_F(BulkLoadTest, presorted_and_unsorted_streams_arrive_whole) {
   const uint32_t seed = std::random_device{}();

@@ -38,7 +38,7 @@ class ExternalSort {
   // kNoSpace, kUnavailable (spilling failed).
   Status add(std::string_view key, std::string_view value, size_t adder = 0);
   // Calls `each` for all rows in ascending key order; rows with equal keys come in any order. Stops when
-  // `each` returns an error. Call merge() only once, and add() no rows after it. Errors: those of `each` and
+  // `each` returns an error. Call merge() only once, and add() no rows after it. Errors: as `each` and
   // of local files; kInterrupted if `is_aborted` returned true.
   using Each = std::function<Status(std::string_view key, std::string_view value)>;
   Status merge(const Each &each, const std::function<bool()> &is_aborted) ATOLL_UNCHECKED_THREADS;

@@ -53,12 +53,30 @@ class BulkLoad {
   Status add(size_t stream, std::string_view key, std::string_view value) {
     return add(stream, key, value, 0);
   }
-  // Sorts, writes, uploads and ingests the rows of all streams. With a bucket, returns when the bucket has
-  // the files and the MANIFEST edit. `progress` (may be null) gets the part of the work that is done, 0 to 1,
-  // and returns false to abort. Errors: those of add(); kInterrupted: aborted.
-  virtual Status finish(const std::function<bool(double)> &progress) = 0;
+  // Sorts, writes, uploads and ingests the rows of all streams. `progress` (may be null) gets the part of the
+  // work that is done, 0 to 1, and returns false to abort. Errors: as add(); kInterrupted: aborted.
+  virtual Status ingest(const std::function<bool(double)> &progress) = 0;
+  // From now on, ingest() writes rows that are few (kFewRows) through the log, as a transaction does: to make
+  // and ingest a table file for them would take several syncs. Requires: all streams are unsorted; the rows
+  // are of main, and nobody needs them before a later write of the caller, which is synced.
+  static constexpr uint64_t kFewRows = 2000;
+  virtual void write_few_to_log() = 0;
+  // Whether ingest() will write the rows through the log.
+  virtual bool is_for_log() const = 0;
+  // Whether ingest() has put table files into the family.
+  virtual bool has_ingested() const = 0;
+  // With a bucket, waits until the bucket has the files and the MANIFEST edit of this load, if it has
+  // ingested rows, and of all loads that have ingested theirs before. `progress`: as in ingest(). Errors:
+  // kInterrupted, kUnavailable, kFenced. The rows stay in the family then; the caller drops the family or the
+  // range, as after any failed load.
+  virtual Status wait_for_bucket(const std::function<bool(double)> &progress) = 0;
+  // Ingests the rows, and waits for the bucket.
+  Status finish(const std::function<bool(double)> &progress) {
+    const Status status = ingest(progress);
+    return status.ok() ? wait_for_bucket(progress) : status;
+  }
   // After kDuplicate: the stream with the duplicate, and the second of the two keys that clash. If several
-  // streams have duplicates, finish() reports the stream that was added first.
+  // streams have duplicates, ingest() reports the stream that was added first.
   virtual size_t duplicate_stream() const = 0;
   virtual std::string_view duplicate_key() const = 0;
   virtual std::string_view duplicate_value() const { return {}; }
@@ -94,7 +112,7 @@ class RunFiles {
   // restart; its transaction removes it.
   virtual std::string spill_directory() = 0;
   // Commits an ingestion into main. Holds commit_gate() exclusively, so that a restore from the bucket always
-  // gives a prefix of the history. Errors: those of Ingestion::commit().
+  // gives a prefix of the history. Errors: as Ingestion::commit().
   virtual Status commit_ingestion(Ingestion *ingestion) = 0;
 };
 

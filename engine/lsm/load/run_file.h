@@ -23,6 +23,7 @@ class SstFileWriter;
 
 namespace atoll::lsm {
 
+// Writes one run file, in the order of its keys. The file is complete only after finish().
 class RunFileWriter {
  public:
   RunFileWriter(const rocksdb::Options &options, std::string path);
@@ -70,6 +71,7 @@ class RunFileCursor {
   bool removed_ = false;
 };
 
+// A finished run file that is open for reading. It must outlive its cursors.
 class RunFile {
  public:
   // Errors: kCorruption, kUnavailable.
@@ -97,7 +99,7 @@ class Ingestion {
  public:
   Ingestion();
   ~Ingestion();  // without commit(), nothing of the ingestion remains
-  // `may_copy`: RocksDB is allowed to copy a file that it cannot link. Errors: those of commit(), and
+  // `may_copy`: RocksDB is allowed to copy a file that it cannot link. Errors: as commit(), and
   // kCorruption.
   Status prepare(Rows *rows, Side side, const std::vector<FamilyFiles> &files, bool may_copy);
   // Errors: kNoSpace, kUnavailable, kFenced. After an error, no file has been ingested.

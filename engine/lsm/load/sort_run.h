@@ -61,7 +61,7 @@ class SortRun {
 
   // Requires: the run is sorted and outlives the cursor.
   std::unique_ptr<RunCursor> cursor() const;
-  // Writes all rows to `writer`. Errors: those of the writer. Requires: the run is sorted.
+  // Writes all rows to `writer`. Errors: the writer's. Requires: the run is sorted.
   Status spill(RunWriter *writer) const;
   // Requires: the run is sorted and not empty.
   std::string_view first_key() const { return key_at(order_.front().offset); }

@@ -41,6 +41,8 @@ class RowChunk {
   std::string bytes_;
 };
 
+// The writer of one series of files, with its thread; the destructor ends the thread. One thread at a
+// time adds rows.
 class SortedFileWriter {
  public:
   struct Settings {

@@ -1,4 +1,4 @@
-// Finds the keys whose values possibly differ between two states of a database: the keys in table files that
+// Finds the keys whose values may differ between two states of a database: the keys in table files that
 // belong to only one of the states. A key that is in no such file has the same value in both states.
 //
 // Entries that a range tombstone hides are not found. Range tombstones delete only dropped indexes and the
@@ -49,7 +49,7 @@ class ChangedKeys {
     std::unique_ptr<rocksdb::Iterator> entries;  // over all versions of keys, also deletions
   };
 
-  // Opens the files that possibly have the next key: those whose first key is not greater than the first key
+  // Opens the files that may have the next key: those whose first key is not greater than the first key
   // in queue_.
   Status open_files();
   Status open_file(const Unopened &unopened);

@@ -35,7 +35,7 @@ class PastDatabase {
   // Opens the state that `when` names: a snapshot, a moment or "now". Its local files come into `directory`,
   // which must not exist. RocksDB writes rows that are only in the log to table files there, so that all rows
   // are in table files and ChangedKeys finds them. Of `options`, the caller needs to set only the size of the
-  // block cache. Errors, requests: those of atoll_visitor_mount(), and kCorruption.
+  // block cache. Errors, requests: as atoll_visitor_mount(), and kCorruption.
   static Status visit(const atoll_visitor *visitor, const std::string &when, const std::string &directory,
                       const DatabaseOptions &options, std::unique_ptr<PastDatabase> *out);
 

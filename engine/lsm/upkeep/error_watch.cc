@@ -65,7 +65,7 @@ void ErrorWatch::note_error(rocksdb::BackgroundErrorReason reason, const Status 
     if (!is_compaction || status.code() == Code::kFenced) error_ = status;
     task_.ask(kResumeInterval);
   }
-  if (is_new && log_) log_(ATOLL_LOG_ERROR, std::string("Atoll: ") + status.message());
+  if (is_new && log_) log_(ATOLL_LOG_ERROR, status.message());
 }
 
 void ErrorWatch::OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo &recovery) noexcept {
@@ -78,7 +78,7 @@ void ErrorWatch::clear_error() {
     if (error_.ok()) return;
     error_ = Status();
   }
-  if (log_) log_(ATOLL_LOG_INFO, "Atoll: background work has resumed");
+  if (log_) log_(ATOLL_LOG_INFO, "background work has resumed");
 }
 
 void ErrorWatch::OnFlushCompleted(rocksdb::DB * /*db*/, const rocksdb::FlushJobInfo &flush) noexcept {

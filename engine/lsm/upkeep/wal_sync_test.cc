@@ -122,7 +122,7 @@ class FullDisk final : public rocksdb::FileSystemWrapper {
   std::atomic<bool> is_full{false};
 };
 
-// After a failed sync, visible commits are possibly not on disk, so nothing more may be committed. RocksDB
+// After a failed sync, visible commits may be missing on disk, so nothing more may be committed. RocksDB
 // without CloudFileSystem would accept writes again as soon as the disk has space.
 TEST(WalSyncTest, after_a_failed_sync_nothing_is_written_until_the_database_is_opened_again) {
   const TestDatabase directories(true);

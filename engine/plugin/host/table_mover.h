@@ -39,7 +39,7 @@ class TableMover {
   };
   struct Retry {
     Clock::time_point due;
-    std::chrono::seconds wait{0};  // how long the mover waits before this try; 0: no try has failed yet
+    std::chrono::seconds wait{0};  // how long the mover waits before this attempt; 0: none has failed yet
   };
 
   // Watches whether table files that wait for their upload get into the bucket.
@@ -57,7 +57,7 @@ class TableMover {
   void look();
   bool is_worth_looking(engine::Engine *running, uint64_t bytes_max);
   // Returns the tables that have outgrown the shared family, sorted, without those that still wait for their
-  // next try.
+  // next attempt.
   std::vector<Table> outgrown(engine::Engine *running, uint64_t bytes_max) const;
   void forget_due_retries_but(const std::vector<Table> &outgrown);
   void move(const engine::Engine *running, const Table &table, uint64_t bytes_max);

@@ -36,7 +36,7 @@ struct DataDirectory {
 // or when it had no such log (the machine was lost, or the engine opened late). Afterwards tables have their
 // names, and copies that nobody needs are gone. If the entry of a partitioned table did not agree with its
 // partitions, but its files did, the entry now says what the files say. Lists the directories; reads no file
-// when no statement was cut off. Errors: those of the catalog's writes; the next start does what failed.
+// when no statement was cut off. Errors: as the catalog's writes; the next start does what failed.
 Status finish_ddl_recovery(catalog::Catalog *catalog, const DataDirectory &directory);
 
 }  // namespace atoll::plugin

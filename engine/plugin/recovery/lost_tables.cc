@@ -55,7 +55,7 @@ std::string lost_tables_message(const LostTables &lost, const std::string &backu
   if (came_from_bucket) {
     if (backup.empty()) return {};
     return backup + "Its ATOLL tables are not: they are as " + url +
-           " has them, which may be later. For those of the backup stop the server, run " +
+           " has them, which may be later. For the tables of the backup stop the server, run " +
            restore_command(backup_gtid) +
            ", remove #atoll from the directory, and start with atoll_url=NEWURL";
   }

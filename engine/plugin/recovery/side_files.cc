@@ -53,7 +53,7 @@ bool is_sequence(std::string_view frm) {
   return frm.size() > kChoicesByte && (static_cast<uint8_t>(frm[kChoicesByte]) >> 4 & 3) == kYes;
 }
 
-// Returns the name of a table; for a partition ("t#P#p0"), that of its whole table.
+// Returns the name of a table; for a partition ("t#P#p0"), the name of its whole table.
 std::string_view table_of(std::string_view name) { return name.substr(0, name.find("#P#")); }
 
 }  // namespace

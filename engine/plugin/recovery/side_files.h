@@ -25,11 +25,13 @@
 
 namespace atoll::plugin {
 
+// The modes of directories and files that SideFiles makes.
 struct FileModes {
   mode_t directory = 0700;
   mode_t file = 0660;
 };
 
+// Made once the catalog is open, and destroyed before it.
 class SideFiles {
  public:
   // `catalog` must live longer than this object.
@@ -42,7 +44,7 @@ class SideFiles {
   // databases are tried, and the first failure is returned. Errors: kNoSpace, kReadOnly, kInvalid.
   Status restore(bool all, std::vector<std::string> *restored);
 
-  // Copies files that changed since the last sweep into the catalog. Errors: those of the catalog's writes.
+  // Copies files that changed since the last sweep into the catalog. Errors: as the catalog's writes.
   Status sweep();
 
  private:

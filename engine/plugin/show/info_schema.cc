@@ -244,7 +244,8 @@ int fill_transactions(THD *thd, TABLE_LIST *list, COND *) {
 std::string shown_key(std::string_view key) { return to_hex(key.substr(0, columns::kKeyHexMax / 2)); }
 
 int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
-  if (!may_see(thd)) return 0;
+  // While the tables are closed, nobody may see the keys that the masking locks.
+  if (!may_see(thd) || !engine::ready().ok()) return 0;
   const KeyOwners owners(*engine::running()->catalog());
   for (const txn::LockInfo &lock : engine::running()->transactions()->locks()->list()) {
     Row row(thd, list->table);
@@ -281,7 +282,8 @@ int fill_files(THD *thd, TABLE_LIST *list, COND *) {
     if (const auto found = live.find(number); found != live.end()) {
       const lsm::TableFile &file = found->second;
       row.names_of(owners.table(file).get()).number(file.family_id).number(static_cast<uint64_t>(file.level));
-      row.number(file.entries).number(file.deletions);
+      // RocksDB reads these numbers from the file itself, and after a restart only when it opens the file.
+      file.entries == 0 ? row.null().null() : row.number(file.entries).number(file.deletions);
     } else {
       row.null().null().null().null().null().null();  // not added to RocksDB yet, or dropped by it already
     }

@@ -15,8 +15,11 @@ namespace atoll::plugin {
 namespace {
 
 // A change of definitions is often followed by others, so the hint is written 10 seconds after the first of
-// them. Two PUTs are at least 60 seconds apart.
-constexpr auto kQuiet = std::chrono::seconds(10), kBetweenWrites = std::chrono::seconds(60);
+// them.
+constexpr auto kQuiet = std::chrono::seconds(10);
+// Two PUTs are at least 60 seconds apart while definitions change all the time. But the first tables of a new
+// database get their names soon: after a minute without changes, only 10 seconds, then 20, 40 and 60.
+constexpr auto kBetweenWritesMax = std::chrono::seconds(60);
 
 // Returns `text` as a JSON string.
 std::string json(std::string_view text) {
@@ -75,12 +78,14 @@ void NameHint::look() {
   const uint64_t generation = running->catalog()->generation();
   if (generation != seen_generation_) {
     seen_generation_ = generation;
+    if (now > due_ + kBetweenWritesMax) between_writes_ = kQuiet;
     if (!is_due_) due_ = std::max(due_, now + kQuiet);
     is_due_ = true;
   }
   if (!is_due_ || now < due_) return;
   is_due_ = false;
-  due_ = now + kBetweenWrites;
+  due_ = now + between_writes_;
+  between_writes_ = std::min<Clock::duration>(2 * between_writes_, kBetweenWritesMax);
   std::string hint = name_hint(running->catalog()->list(""));
   if (hint == written_) return;
   const Status status =

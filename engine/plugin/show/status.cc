@@ -12,10 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+#include "bridge/health.h"
 #include "bridge/result.h"
+#include "engine/bucket_waits.h"
 #include "engine/running.h"
+#include "engine/waiting.h"
+#include "handler/foreign/latest_error.h"
 #include "handler/server/callback.h"
 #include "handler/session/session.h"
+#include "plugin/plugin.h"
 #include "plugin/show/connections.h"
 #include "plugin/show/key_owners.h"
 #include "plugin/show/status.h"
@@ -34,9 +40,22 @@ struct Numbers {
   std::vector<std::pair<std::string, std::string>> texts;
 };
 
+// Returns a time in the server's time zone; "" for 0.
+std::string time_text(int64_t seconds) {
+  if (seconds == 0) return {};
+  char text[32];
+  const auto time = static_cast<time_t>(seconds);
+  tm local;
+  localtime_r(&time, &local);
+  strftime(text, sizeof(text), "%F %T", &local);
+  return text;
+}
+
 void add_store(const engine::Engine &running, Numbers *out) {
   atoll_store_stats stats{};
   atoll_store_get_stats(running.store(), &stats);
+  atoll_store_health health{};
+  atoll_store_get_health(running.store(), &health);
   out->counts.insert(out->counts.end(), {{"epoch", stats.epoch},
                                          {"requests_get", stats.requests_get},
                                          {"requests_put", stats.requests_put},
@@ -57,6 +76,7 @@ void add_store(const engine::Engine &running, Numbers *out) {
                                          {"publish_lag_ms", stats.publish_lag_ms},
                                          {"wal_lag_ms", stats.wal_lag_ms},
                                          {"wal_lag_bytes", stats.wal_lag_bytes},
+                                         {"commits_waiting", engine::BucketWaits::of_process().waiting()},
                                          {"roots_published", stats.roots_published},
                                          {"wal_chunks_shipped", stats.wal_chunks_shipped},
                                          {"files", stats.files},
@@ -64,10 +84,15 @@ void add_store(const engine::Engine &running, Numbers *out) {
                                          {"history_bytes", stats.history_bytes},
                                          {"history_seconds", stats.history_s},
                                          {"history_cuts", stats.history_cuts},
+                                         {"objects_missing", health.objects_missing},
                                          {"fenced", stats.fenced},
                                          {"trim_disabled", stats.trim_disabled}});
   out->texts.emplace_back("database_uuid", bridge::text_of(stats.database_uuid));
-  out->texts.emplace_back("last_error", bridge::text_of(stats.last_error));
+  // While the tables are closed, that is the error that matters.
+  const Status ready = engine::ready();
+  out->texts.emplace_back("last_error",
+                          ready.ok() ? bridge::text_of(stats.last_error) : std::string(ready.message()));
+  out->texts.emplace_back("last_error_time", time_text(static_cast<int64_t>(health.last_error_ms / 1000)));
 }
 
 void add_transactions(const engine::Engine &running, Numbers *out) {
@@ -107,9 +132,10 @@ void add_work(enum_var_type scope, THD *thd, Numbers *out) {
 Numbers collect(enum_var_type scope, THD *thd) {
   Numbers numbers;
   engine::Engine *running = engine::running();
-  numbers.counts.emplace_back("running", running != nullptr ? 1 : 0);
+  numbers.counts.emplace_back("running", engine::ready().ok() ? 1 : 0);
   if (running == nullptr) {
     numbers.texts.emplace_back("last_error", engine::ready().message());
+    numbers.texts.emplace_back("last_error_time", time_text(engine::not_running_since_s()));
     return numbers;
   }
   add_store(*running, &numbers);
@@ -162,6 +188,13 @@ void write_counts(const std::vector<std::pair<std::string, unsigned long long>> 
   for (const auto &[name, value] : counts) text << "  " << name << ' ' << value << '\n';
 }
 
+// Writes who made the report, when, and about which database.
+void describe_report(std::ostream &text) {
+  text << "ATOLL " << kVersionText << ", report of " << time_text(static_cast<int64_t>(now_us() / 1000000))
+       << '\n';
+  text << "  " << database_text() << '\n';
+}
+
 void describe_bucket(const engine::Engine &running, std::ostream &text) {
   Numbers numbers;
   add_store(running, &numbers);
@@ -209,12 +242,8 @@ void describe_waits(const engine::Engine &running, const KeyOwners &owners, cons
 void describe_deadlock(const engine::Engine &running, const KeyOwners &owners, std::ostream &text) {
   const txn::Deadlock deadlock = running.transactions()->locks()->last_deadlock();
   if (deadlock.members.empty()) return;
-  char time[32];
-  const auto seconds = static_cast<time_t>(deadlock.found_us / 1000000);
-  tm local;
-  localtime_r(&seconds, &local);
-  strftime(time, sizeof(time), "%F %T", &local);
-  text << "LATEST DEADLOCK\n  found at " << time << '\n';
+  text << "LATEST DEADLOCK\n  found at " << time_text(static_cast<int64_t>(deadlock.found_us / 1000000))
+       << '\n';
   for (const txn::Deadlock::Member &member : deadlock.members) {
     text << "  transaction " << member.wait.transaction_id << " (" << member.locks << " locks, "
          << (member.upgrade ? "holds it shared, " : "")
@@ -222,6 +251,13 @@ void describe_deadlock(const engine::Engine &running, const KeyOwners &owners, s
     describe_wait(member.wait, owners, text);
   }
   text << "  rolled back: transaction " << deadlock.victim_id << '\n';
+}
+
+void describe_foreign_key_error(std::ostream &text) {
+  const handler::ForeignKeyError error = handler::latest_foreign_key_error();
+  if (error.found_us == 0) return;
+  text << "LATEST FOREIGN KEY ERROR\n  found at " << time_text(static_cast<int64_t>(error.found_us / 1000000))
+       << "\n  " << error.text << '\n';
 }
 
 void describe_database(const engine::Engine &running, std::ostream &text) {
@@ -236,20 +272,38 @@ void describe_database(const engine::Engine &running, std::ostream &text) {
 
 st_mysql_show_var *status_variables() { return variables; }
 
+std::string database_text() {
+  const engine::Engine *running = engine::running();
+  if (running == nullptr) return {};
+  atoll_store_stats stats{};
+  atoll_store_get_stats(running->store(), &stats);
+  atoll_store_health health{};
+  atoll_store_get_health(running->store(), &health);
+  std::string text = "tables live in " + url_in_use() + "; durability " + durability_name() + ", epoch " +
+                     std::to_string(stats.epoch);
+  if (health.last_commit_us != 0)
+    text += ", last commit at " + time_text(static_cast<int64_t>(health.last_commit_us / 1000000));
+  return text;
+}
+
 std::string engine_status_text() {
   std::ostringstream text;
   engine::Engine *running = engine::running();
-  if (running == nullptr) {
-    text << "NOT RUNNING\n  " << engine::ready().message() << '\n';
+  // While the tables are closed, too, because lock waits would show values of their keys.
+  if (const Status ready = engine::ready(); !ready.ok() || running == nullptr) {
+    text << "ATOLL " << kVersionText << ", report of " << time_text(static_cast<int64_t>(now_us() / 1000000))
+         << "\nNOT RUNNING\n  " << ready.message() << '\n';
     return text.str();
   }
   const std::vector<txn::TransactionInfo> transactions = running->transactions()->list();
   const Connections connections = connections_of(transactions);
   const KeyOwners owners(*running->catalog());
+  describe_report(text);
   describe_bucket(*running, text);
   describe_transactions(*running, transactions, connections, text);
   describe_waits(*running, owners, connections, text);
   describe_deadlock(*running, owners, text);
+  describe_foreign_key_error(text);
   describe_database(*running, text);
   return text.str();
 }

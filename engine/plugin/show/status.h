@@ -10,6 +10,9 @@ struct st_mysql_show_var;
 
 namespace atoll::plugin {
 
+// Returns one line about the open database: address, durability, epoch, newest commit. "" if none is open.
+std::string database_text();
+
 // Returns the text of SHOW ENGINE ATOLL STATUS.
 std::string engine_status_text();
 

@@ -33,6 +33,16 @@ unsigned error_of(Code code) {
   }
 }
 
+privilege_t global_privileges(ActionPrivilege privilege) {
+  switch (privilege) {
+    case ActionPrivilege::kReload:
+      return RELOAD_ACL | SUPER_ACL;
+    case ActionPrivilege::kBinlogAdmin:
+      return PRIV_STMT_PURGE_BINLOG;
+  }
+  return SUPER_ACL;
+}
+
 class ActionFunction final : public Item_str_func {
  public:
   ActionFunction(THD *thd, List<Item> &arguments, const SqlAction *action)
@@ -40,7 +50,8 @@ class ActionFunction final : public Item_str_func {
 
   LEX_CSTRING func_name_cstring() const override { return {action_.name, std::strlen(action_.name)}; }
   bool fix_fields(THD *thd, Item **reference) override {
-    return check_global_access(thd, RELOAD_ACL | SUPER_ACL) || Item_str_func::fix_fields(thd, reference);
+    return check_global_access(thd, global_privileges(action_.privilege)) ||
+           Item_str_func::fix_fields(thd, reference);
   }
   bool fix_length_and_dec(THD *) override {
     set_maybe_null();
@@ -98,7 +109,7 @@ bool ActionFunction::read_arguments(THD *thd, std::vector<std::string> *argument
       my_error(ER_OUT_OF_RESOURCES, MYF(0));
       return false;
     }
-    // The bytes of a binary string are copied as they are, so they are possibly not UTF-8.
+    // The bytes of a binary string are copied as they are, so they may not be UTF-8.
     const Well_formed_prefix valid(&my_charset_utf8mb4_bin, text.ptr(), text.length());
     if (errors != 0 || valid.length() != text.length()) {
       my_printf_error(ER_WRONG_ARGUMENTS, "ATOLL: argument %u is no valid text", MYF(0), i + 1);

@@ -28,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint kPrivilegeNamesMax = 128;     // as in the server (check_grant() in sql/sql_acl.cc)
 const Status kReported(Code::kInvalid, "");  // the server has reported the error already
 
 // The names of a table: in SQL (database, table) and in the catalog (directory, file).
@@ -40,6 +41,7 @@ struct Name {
 
 struct Pair {
   Name source, clone;
+  bool is_of_schema = false;  // all tables of the schema get clones, which keep their constraints
 };
 
 // Checks that the schema exists. Errors: kInvalid.
@@ -47,13 +49,6 @@ Status check_is_there(const std::string &schema) {
   return check_db_dir_existence(schema.c_str())
              ? Status(Code::kInvalid, "there is no schema '" + schema + "'")
              : Status::Ok();
-}
-
-// Converts the name to the form that the server stores (read_schema_name()), and checks that the schema
-// exists. Errors: kInvalid.
-Status read_schema(std::string *name) {
-  ATOLL_RETURN_IF_ERROR(read_schema_name(name));
-  return check_is_there(*name);
 }
 
 Name name_of(const std::string &database, const std::string &table) {
@@ -66,7 +61,7 @@ Status parse_name(THD *thd, const std::string &argument, Name *name) {
   if (text.database.empty() && thd->db.str == nullptr)
     return Status(Code::kInvalid, "no schema is in use: write 'schema.table' for '" + argument + "'");
   if (text.database.empty()) text.database.assign(thd->db.str, thd->db.length);
-  ATOLL_RETURN_IF_ERROR(read_schema(&text.database));
+  ATOLL_RETURN_IF_ERROR(read_schema_name(&text.database));
   ATOLL_RETURN_IF_ERROR(read_table_name(&text.table));
   *name = name_of(text.database, text.table);
   return Status::Ok();
@@ -110,11 +105,22 @@ Status lock(THD *thd, const Pair &pair) {
 // Returns the name in the type that the server's functions take.
 LEX_CSTRING lex(const std::string &name) { return {name.data(), name.size()}; }
 
-bool has_privilege(THD *thd, const Name &name, privilege_t privilege) {
+// Checks that the user has the privileges on the table as a whole. check_one_table_access() also accepts a
+// user who has them on some columns only, because the server checks the columns of its own statements later.
+// But a clone has all columns. Errors: kReported.
+Status check_privileges(THD *thd, const Name &name, privilege_t privileges) {
   const LEX_CSTRING database = lex(name.database), table = lex(name.table);
   TABLE_LIST one;
   one.init_one_table(&database, &table, nullptr, TL_READ);
-  return !check_one_table_access(thd, privilege, &one);
+  if (check_one_table_access(thd, privileges, &one)) return kReported;
+  const privilege_t missing = privileges & ~one.grant.privilege;
+  if (missing == NO_ACL) return Status::Ok();
+  char command[kPrivilegeNamesMax];
+  get_privilege_desc(command, sizeof(command), missing);
+  const Security_context *user = thd->security_ctx;
+  my_error(ER_TABLEACCESS_DENIED_ERROR, MYF(0), command, user->priv_user, user->host_or_ip,
+           name.database.c_str(), name.table.c_str());
+  return kReported;
 }
 
 // ---- Making the clones --------------------------------------------------------------------------
@@ -136,7 +142,7 @@ Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *or
     // is made, and to others afterwards.
     if (handler::refuse_for_prepared_writers(*table)) return kReported;
     const std::string partition = table->name.substr(catalog::whole_table(table->name).size());
-    orders->push_back({table, pair.clone.directory, pair.clone.file + partition});
+    orders->push_back({table, pair.clone.directory, pair.clone.file + partition, pair.is_of_schema});
   }
   return Status::Ok();
 }
@@ -197,9 +203,11 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
   ATOLL_RETURN_IF_ERROR(may_change(thd));
   ATOLL_RETURN_IF_ERROR(parse_name(thd, arguments[0], &pair.source));
   ATOLL_RETURN_IF_ERROR(parse_name(thd, arguments[1], &pair.clone));
-  if (!has_privilege(thd, pair.source, SELECT_ACL) ||
-      !has_privilege(thd, pair.clone, CREATE_ACL | INSERT_ACL))
-    return kReported;
+  // The privileges come before everything that tells whether a schema or table exists.
+  ATOLL_RETURN_IF_ERROR(check_privileges(thd, pair.source, SELECT_ACL));
+  ATOLL_RETURN_IF_ERROR(check_privileges(thd, pair.clone, CREATE_ACL | INSERT_ACL));
+  ATOLL_RETURN_IF_ERROR(check_is_there(pair.source.database));
+  ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));
   ATOLL_RETURN_IF_ERROR(refuse_mounts(pair.source.database, pair.clone.database));
   ATOLL_RETURN_IF_ERROR(clone(thd, {pair}));
   *what = "table " + pair.clone.shown() + " is a clone of " + pair.source.shown() + binary_log_note();
@@ -221,12 +229,14 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
   THD *thd = current_thd;
   std::string source = arguments[0], clone = arguments[1];
   ATOLL_RETURN_IF_ERROR(may_change(thd));
-  ATOLL_RETURN_IF_ERROR(read_schema(&source));
-  ATOLL_RETURN_IF_ERROR(read_schema(&clone));
+  ATOLL_RETURN_IF_ERROR(read_schema_name(&source));
+  ATOLL_RETURN_IF_ERROR(read_schema_name(&clone));
   // Privileges on single tables of the schema are not enough, because all its tables are cloned.
   if (check_access(thd, SELECT_ACL, source.c_str(), nullptr, nullptr, true, false) ||
       check_access(thd, CREATE_ACL | INSERT_ACL, clone.c_str(), nullptr, nullptr, true, false))
     return kReported;
+  ATOLL_RETURN_IF_ERROR(check_is_there(source));
+  ATOLL_RETURN_IF_ERROR(check_is_there(clone));
   ATOLL_RETURN_IF_ERROR(refuse_mounts(source, clone));
   const std::string directory = handler::file_name_of(source.c_str());
   std::vector<Pair> pairs;
@@ -234,7 +244,7 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
   for (const catalog::TablePtr &table : engine::running()->catalog()->list(directory)) {
     if (catalog::is_internal(table->name) || catalog::is_partition(table->name)) continue;
     const std::string name = handler::sql_name(table->name);
-    pairs.push_back({name_of(source, name), name_of(clone, name)});
+    pairs.push_back({name_of(source, name), name_of(clone, name), true});
     names.insert(table->name);
   }
   if (pairs.empty()) return Status(Code::kInvalid, "there is no ATOLL table in '" + source + "'");
@@ -250,13 +260,20 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
 }  // namespace
 
 Create_func *clone_table_function() {
-  static const SqlAction action{"atoll_clone_table", 2, 1,
-                                "ATOLL_CLONE_TABLE('table', 'new table'): none of them is NULL", clone_table};
+  static const SqlAction action{"atoll_clone_table",
+                                2,
+                                1,
+                                ActionPrivilege::kReload,
+                                "ATOLL_CLONE_TABLE('table', 'new table'): none of them is NULL",
+                                clone_table};
   return action_function(&action);
 }
 
 Create_func *clone_database_function() {
-  static const SqlAction action{"atoll_clone_database", 2, 1,
+  static const SqlAction action{"atoll_clone_database",
+                                2,
+                                1,
+                                ActionPrivilege::kReload,
                                 "ATOLL_CLONE_DATABASE('schema', 'other schema'): none of them is NULL",
                                 clone_database};
   return action_function(&action);

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "engine/running.h"
 #include "handler/ddl/table_name.h"
+#include "plugin/masking/masking.h"
 #include "plugin/snapshots/action_function.h"
 #include "plugin/snapshots/moment_text.h"
 #include "plugin/snapshots/sql_names.h"
@@ -75,6 +76,14 @@ void remove_files(const fs::path &directory) {
   fs::remove(directory, ignored);
 }
 
+// Checks that the user has a privilege on the schema. Privileges on single tables of it are not enough.
+// Errors: kInvalid, which the server has reported.
+Status check_privilege(THD *thd, privilege_t privilege, const Schema &schema) {
+  if (check_access(thd, privilege, schema.sql_name.c_str(), nullptr, nullptr, true, false))
+    return Status(Code::kInvalid, "");
+  return Status::Ok();
+}
+
 // Locks the name of the schema until the statement ends, so that CREATE and DROP DATABASE wait. Errors:
 // kInvalid; kInterrupted, which the server has reported.
 Status lock_schema(THD *thd, const Schema &schema) {
@@ -124,6 +133,10 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   Schema source, schema;
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &source));
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[1], &schema));
+  // A user without the right to SELECT from the schema must not read its past either. And a mount makes a
+  // schema that users with rights on that name can read, as CREATE DATABASE does.
+  ATOLL_RETURN_IF_ERROR(check_privilege(thd, SELECT_ACL, source));
+  ATOLL_RETURN_IF_ERROR(check_privilege(thd, CREATE_ACL, schema));
   ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
   // For a name that is too long for a file, exists() returns false with an error, and a later step fails.
   std::error_code unknown;
@@ -133,15 +146,13 @@ Status mount(const std::vector<std::string> &arguments, std::string *what) {
   if (is_known(*running->catalog(), schema.directory_name))
     return Status(Code::kInvalid,
                   "the bucket has a schema '" + schema.sql_name + "', whose directory is missing");
-  // A user without the right to SELECT from the schema must not read its past either.
-  if (check_access(thd, SELECT_ACL, source.sql_name.c_str(), nullptr, nullptr, true, false))
-    return Status(Code::kInvalid, "");
   // The mount must show everything that was committed before. With atoll_durability=local, too, all of that
   // must be in the bucket first.
   ATOLL_RETURN_IF_ERROR(running->gate().publish_all());
   std::shared_ptr<const engine::Mount> mount;
+  const auto check = [running](const catalog::MaskingRecord &then) { return check_masked(*running, then); };
   ATOLL_RETURN_IF_ERROR(running->mounts()
-                            ->open(source.directory_name, schema.directory_name, arguments[2], &mount)
+                            ->open(source.directory_name, schema.directory_name, arguments[2], check, &mount)
                             .with("mounting '" + source.sql_name + "' as in '" + arguments[2] + "'"));
   if (!write_files(schema, mount)) {
     const int error = errno;
@@ -159,6 +170,7 @@ Status unmount(const std::vector<std::string> &arguments, std::string *what) {
   THD *thd = current_thd;
   Schema schema;
   ATOLL_RETURN_IF_ERROR(parse_schema(arguments[0], &schema));
+  ATOLL_RETURN_IF_ERROR(check_privilege(thd, DROP_ACL, schema));  // as for DROP DATABASE, which does the same
   ATOLL_RETURN_IF_ERROR(lock_schema(thd, schema));
   engine::Mounts *mounts = engine::running()->mounts();
   auto mount = mounts->find(schema.directory_name);
@@ -184,14 +196,19 @@ void remove_former_mounts(engine::Mounts *mounts, const std::string &data_dir) {
 }
 
 Create_func *mount_function() {
-  static const SqlAction action{
-      "atoll_mount", 3, 1, "ATOLL_MOUNT('schema', 'as', 'snapshot or moment'): none of them is NULL", mount};
+  static const SqlAction action{"atoll_mount",
+                                3,
+                                1,
+                                ActionPrivilege::kReload,
+                                "ATOLL_MOUNT('schema', 'as', 'snapshot or moment'): none of them is NULL",
+                                mount};
   return action_function(&action);
 }
 
 Create_func *unmount_function() {
-  static const SqlAction action{"atoll_unmount", 1, 0, "ATOLL_UNMOUNT() needs the name of a schema, not NULL",
-                                unmount};
+  static const SqlAction action{
+      "atoll_unmount", 1, 0, ActionPrivilege::kReload, "ATOLL_UNMOUNT() needs the name of a schema, not NULL",
+      unmount};
   return action_function(&action);
 }
 

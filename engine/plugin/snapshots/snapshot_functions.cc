@@ -45,19 +45,23 @@ Status make_snapshot(const std::string &name, std::string *what) {
 }
 
 Status drop_snapshot(const std::string &name, std::string *what) {
-  *what = "snapshot '" + name + "' is given up; the server deletes what it alone kept within an hour";
+  *what = "snapshot '" + name +
+          "' is given up; the server deletes what it alone kept at its next search of the bucket: after "
+          "an hour at the latest, or a minute more for each 1000 objects";
   return bridge::to_status(atoll_store_drop_snapshot(engine::running()->store(), name.c_str()));
 }
 
 Create_func *snapshot_function() {
-  static const SqlAction action{"atoll_snapshot", 1, 0, "a snapshot needs a name, not NULL",
-                                run_make_snapshot};
+  static const SqlAction action{
+      "atoll_snapshot", 1, 0, ActionPrivilege::kReload, "a snapshot needs a name, not NULL",
+      run_make_snapshot};
   return action_function(&action);
 }
 
 Create_func *drop_snapshot_function() {
-  static const SqlAction action{"atoll_drop_snapshot", 1, 0, "a snapshot needs a name, not NULL",
-                                run_drop_snapshot};
+  static const SqlAction action{
+      "atoll_drop_snapshot", 1, 0, ActionPrivilege::kBinlogAdmin, "a snapshot needs a name, not NULL",
+      run_drop_snapshot};
   return action_function(&action);
 }
 

@@ -22,7 +22,7 @@ Status names_of_snapshots(std::vector<std::string> *names) {
   const auto add_name = [names](const atoll_snapshot *snapshot) {
     if (std::string_view(snapshot->kind) == "snapshot") names->emplace_back(snapshot->name);
   };
-  return bridge::for_each_snapshot(engine::running()->store(), add_name);
+  return bridge::for_each_pin(engine::running()->store(), add_name);
 }
 
 }  // namespace
@@ -32,6 +32,7 @@ SnapshotKeeper::SnapshotKeeper() : background_([this](uint64_t) { look(); }) {}
 void SnapshotKeeper::look() {
   if (engine::running() == nullptr || !mysqld_server_started || abort_loop || !engine::may_write().ok())
     return;
+  tend_kept_settings();
   const std::string text = snapshot_schedule();
   const time_t now = time(nullptr);
   if (text.empty() || now < next_try_) return;
@@ -45,7 +46,7 @@ void SnapshotKeeper::look() {
 
 Status SnapshotKeeper::keep(const std::string &text, time_t now) {
   const std::optional<SnapshotSchedule> schedule = parse_snapshot_schedule(text);
-  if (!schedule) return Status(Code::kInvalid, "this is no schedule; one is 'hourly 24, daily 7'");
+  if (!schedule) return Status(Code::kInvalid, "this is no schedule; write for example 'hourly 24, daily 7'");
   std::string periods = text;
   for (const SnapshotRule &rule : *schedule) periods += "; " + scheduled_name(rule.period, now);
   if (periods == done_for_) return Status::Ok();

@@ -1,4 +1,5 @@
-// Makes and drops the snapshots that atoll_snapshot_schedule asks for.
+// Makes and drops the snapshots that atoll_snapshot_schedule asks for. Each second it also looks after the
+// settings of the database in the bucket (tend_kept_settings()).
 //
 // One thread sends requests when a period begins, when a user has changed the schedule, and after the start
 // of the server. So an idle server with an hourly schedule sends the requests of one snapshot per hour. If a
@@ -28,7 +29,7 @@ class SnapshotKeeper {
   // long as the text stays the same, there is nothing to do, and no request is sent.
   std::string done_for_;
   std::string complained_;  // the warning logged last; empty after a success
-  time_t next_try_ = 0;     // after a failure: no try before this time
+  time_t next_try_ = 0;     // after a failure: no attempt before this time
   Background background_;   // last, so that its thread ends before the other members are destroyed
 };
 

@@ -69,6 +69,17 @@ std::optional<SnapshotSchedule> parse_snapshot_schedule(std::string_view text) {
   return schedule;
 }
 
+bool keeps_at_least(std::string_view text, std::string_view other) {
+  const std::optional<SnapshotSchedule> rules = parse_snapshot_schedule(text);
+  const std::optional<SnapshotSchedule> needed = parse_snapshot_schedule(other);
+  if (!rules || !needed) return false;
+  return std::all_of(needed->begin(), needed->end(), [&](const SnapshotRule &rule) {
+    return std::any_of(rules->begin(), rules->end(), [&](const SnapshotRule &own) {
+      return own.period == rule.period && own.keep >= rule.keep;
+    });
+  });
+}
+
 std::string scheduled_name(SnapshotPeriod period, time_t now) {
   tm utc{};
   gmtime_r(&now, &utc);

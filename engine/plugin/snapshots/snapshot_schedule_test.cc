@@ -26,6 +26,14 @@ TEST(SnapshotScheduleTest, text_is_a_schedule_or_refused) {
     EXPECT_FALSE(parse_snapshot_schedule(wrong)) << wrong;
 }
 
+TEST(SnapshotScheduleTest, a_schedule_keeps_at_least_another_one_or_not) {
+  EXPECT_TRUE(keeps_at_least("daily 7, hourly 24", "hourly 24"));
+  EXPECT_TRUE(keeps_at_least("daily 7", "") && keeps_at_least("", "") &&
+              keeps_at_least("daily 7", "daily 7"));
+  EXPECT_FALSE(keeps_at_least("daily 6", "daily 7") || keeps_at_least("weekly 7", "daily 7"));
+  EXPECT_FALSE(keeps_at_least("", "daily 7") || keeps_at_least("daily", "") || keeps_at_least("", "daily"));
+}
+
 TEST(SnapshotScheduleTest, names_say_when_their_period_began) {
   EXPECT_EQ(scheduled_name(SnapshotPeriod::kHour, kNewYear + 3599), "hourly 2027-01-01 00:00 UTC");
   EXPECT_EQ(scheduled_name(SnapshotPeriod::kHour, kNewYear - 1), "hourly 2026-12-31 23:00 UTC");

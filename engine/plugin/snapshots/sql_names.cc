@@ -40,7 +40,7 @@ Status read_schema_name(std::string *name) {
   const LEX_CSTRING shown{name->data(), name->size()};
   // The server would use a name with the prefix of old releases (#mysql50#) as a path without encoding it.
   if (name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
-    return Status(Code::kInvalid, "'" + *name + "' is no name of a schema");
+    return Status(Code::kInvalid, "'" + *name + "' is not a valid schema name");
   return Status::Ok();
 }
 
@@ -48,9 +48,9 @@ Status read_table_name(std::string *name) {
   ATOLL_RETURN_IF_ERROR(check_charset(*name));
   *name = kept(std::move(*name));
   if (is_of_the_server(*name) || check_table_name(name->data(), name->size(), /*check_for_path_chars=*/false))
-    return Status(Code::kInvalid, "'" + *name + "' is no name of a table");
+    return Status(Code::kInvalid, "'" + *name + "' is not a valid table name");
   if (handler::file_name_of(name->c_str()).size() + kExtensionBytes > NAME_MAX)
-    return Status(Code::kInvalid, "the name of the table '" + *name + "' is too long for that of a file");
+    return Status(Code::kInvalid, "the name of the table '" + *name + "' is too long for a file name");
   return Status::Ok();
 }
 

@@ -31,7 +31,7 @@ bool take_name(std::string_view *rest, std::string *name) {
 
 Status parse_table_text(std::string_view text, TableText *out) {
   const Status wrong(Code::kInvalid,
-                     "'" + std::string(text) + "' is no name of a table: write 'schema.table'");
+                     "'" + std::string(text) + "' is not a valid table name: write 'schema.table'");
   std::string_view rest = text;
   std::string first, second;
   if (!take_name(&rest, &first)) return wrong;

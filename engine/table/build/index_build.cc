@@ -16,7 +16,7 @@ constexpr uint64_t kSortBytesMin = 1 << 20;
 
 IndexBuild::IndexBuild(Plan plan, Resources resources, BuildView *view)
     : plan_(std::move(plan)),
-      resources_(resources),
+      resources_(std::move(resources)),
       view_(*view),
       layout_(*plan_.layout),
       has_virtual_(view->has_virtual()) {}
@@ -24,7 +24,7 @@ IndexBuild::IndexBuild(Plan plan, Resources resources, BuildView *view)
 // Opens the load's streams of rows, of pieces of large rows, and of claims (rekey_source.h). `true` means
 // that the keys come in ascending order, so that the load need not sort them. Rows that move to another
 // family keep their order. Rows that get hidden ids come in the order of these ids, and their claims in the
-// order of the old keys, which is that of the scan. Rows under a new primary key must be sorted.
+// order of the old keys, which is the scan's order. Rows under a new primary key must be sorted.
 void IndexBuild::open_row_streams() {
   if (moves()) {
     const bool numbered = layout_.hidden_primary();
@@ -70,8 +70,8 @@ Status IndexBuild::add_rekeyed(Encoder *encoder, const uint8_t *record, std::str
 }
 
 // Adds a row that moves to another family. Refuses it if its values give another key than the one it is
-// stored under. This happens when the order of a collation differs from that of the server that wrote the
-// row. Such rows would have to be sorted again, which ALGORITHM=COPY does.
+// stored under. This happens when the order of a collation differs from the order of the server that wrote
+// the row. Such rows would have to be sorted again, which ALGORITHM=COPY does.
 Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::string_view old_key) {
   std::string &key = encoder->primary_key;
   if (layout_.hidden_primary())
@@ -79,7 +79,8 @@ Status IndexBuild::add_moved(Encoder *encoder, const uint8_t *record, std::strin
   else
     layout_.primary_key(record, 0, &key);
   if (std::string_view(key).substr(codec::kKeyPrefixLength) != old_key.substr(codec::kKeyPrefixLength))
-    return Status(Code::kInvalid, "the key of a row is not what this server makes of it; use ALGORITHM=COPY");
+    return Status(Code::kInvalid,
+                  "a stored row has another key than this server computes for it; use ALGORITHM=COPY");
   if (!CutRow::is_needed(layout_.row(), record)) {
     encoder->entry_value.clear();
     layout_.row().pack(record, &encoder->entry_value);
@@ -171,10 +172,17 @@ Status IndexBuild::scan() {
 Status IndexBuild::run() {
   load_ = resources_.loads->bulk_load(layout_.family(), layout_.def().compression,
                                       resources_.loads->sort_budget(resources_.sort_memory_bytes));
+  // Rows that are written anew must be files: they have no place in snapshots that are older than the ALTER.
+  if (!writes_rows()) load_->write_few_to_log();
   Status status = scan();
-  if (status.ok()) status = load_->finish([this](double) { return !view_.is_unwanted(); });
+  if (status.ok() && !load_->is_for_log()) status = resources_.before_files();
+  if (status.ok()) status = load_->ingest([this](double) { return !view_.is_unwanted(); });
   if (status.code() == Code::kDuplicate) show_duplicate();
   return status;
+}
+
+Status IndexBuild::wait_for_bucket() {
+  return load_->wait_for_bucket([this](double) { return !view_.is_unwanted(); });
 }
 
 // Puts the row that clashes into the record from which the error message is made. If the primary key changes

@@ -54,11 +54,13 @@ class BuildView {
   virtual bool is_unwanted() const = 0;
 };
 
+// One build of an ALTER, whose thread makes it, calls run() once, and destroys it. The threads of the
+// scan end within run().
 class IndexBuild {
  public:
   static constexpr size_t kNoIndex = SIZE_MAX;
 
-  // `source`: the layout of the table before the ALTER. `layout`: that of the altered table; the rows move if
+  // `source`: the layout of the table before the ALTER. `layout`: the altered table's; the rows move if
   // it is in another family. `indexes`: the indexes to fill, by number in `layout`; they include the primary
   // key, if there is one, when the rows are written anew. `snapshot`: shows the rows from which the indexes
   // are filled; the caller releases it. `rekey`: set if the primary key changes.
@@ -73,14 +75,22 @@ class IndexBuild {
     lsm::Loads *loads = nullptr;
     uint64_t sort_memory_bytes = 0;
     size_t scan_threads = 1;
+    // Called before entries are ingested as table files, which are not in the log: syncs the log. Entries of
+    // a few rows go through the log, and need no sync of their own.
+    std::function<Status()> before_files = [] { return Status::Ok(); };
   };
 
   // The objects to which the arguments point must outlive this object.
   IndexBuild(Plan plan, Resources resources, BuildView *view);
 
   // Errors: kDuplicate (duplicate_index() says in which index; the view's record holds the values that
-  // clash), kInterrupted, and those of BulkLoad. After an error the indexes are empty.
+  // clash), kInterrupted, and as BulkLoad. After an error the indexes are empty.
   Status run();
+  // Whether run() has made table files of entries.
+  bool has_entries() const { return load_ != nullptr && load_->has_ingested(); }
+  // Waits until the bucket has the entries, and those of all builds that have run before. Requires:
+  // has_entries(). Errors: as BulkLoad::wait_for_bucket().
+  Status wait_for_bucket();
   // The index of the duplicate, by number in the layout; kNoIndex: it is not known.
   size_t duplicate_index() const { return duplicate_index_; }
 
@@ -111,7 +121,7 @@ class IndexBuild {
   const Plan plan_;
   const Resources resources_;
   BuildView &view_;
-  const Layout &layout_;  // that of the altered table
+  const Layout &layout_;  // of the altered table
   const bool has_virtual_;
   std::unique_ptr<lsm::BulkLoad> load_;
   std::vector<size_t> streams_;  // the load's streams, by position in Plan::indexes

@@ -1,6 +1,6 @@
-// A table whose primary key an ALTER changes: where its rows are, and the claims to their new keys. Other
-// statements write rows meanwhile and know only the old keys. So beside the new rows there is an index of
-// *claims*: each says to which row, by its old key, a new key belongs. The ALTER drops that index at its end.
+// The rows of a table whose primary key an ALTER changes. Other statements write rows while the ALTER runs,
+// and they know only the old keys. So the ALTER keeps an index of *claims* beside the new rows: a claim maps
+// a new key to the old key of its row. The ALTER drops this index at its end.
 #pragma once
 
 #include <string>

@@ -5,6 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
+#include "table/description/layout_builder.h"
 #include "table/testing/stored_table.h"
 
 namespace atoll::table {
@@ -24,10 +27,18 @@ class TestView final : public CheckView {
 
   std::vector<std::string> complaints;  // each as "index: problem"
   std::vector<size_t> explained;
+  std::map<uint32_t, std::string> wrong_values;  // by the id of the row
+  uint64_t tested = 0;
   bool killed = false;
 
   uint8_t *record() override { return record_.data(); }
   void compute_virtual_columns(size_t) override {}
+  std::vector<std::string> test_values(std::string_view) override {
+    tested++;
+    const auto wrong = wrong_values.find(table_.row(record_.data()).id);
+    if (wrong == wrong_values.end()) return {};
+    return {wrong->second};
+  }
   std::string row_text(std::string_view) override {
     return "'" + std::to_string(table_.row(record_.data()).id) + "'";
   }
@@ -61,12 +72,47 @@ class TableCheckTest : public StoredTableTest<TestTable> {
   }
   void remove(const std::string &key) { ASSERT_ATOLL_OK(database_.remove(layout_->family(), key)); }
 
-  Status check(bool with_files = false) {
+  Status check(bool with_files = false, const std::shared_ptr<const Layout> &described = nullptr) {
     const std::unique_ptr<txn::Transaction> transaction = manager_->begin(nullptr);
     TableCheck check(*layout_, transaction.get(), database_.operator->(), &view_);
+    if (described != nullptr)
+      check.compare_with(described, catalog::own_record(described->def().description).record_bytes);
     Status status = check.run(with_files);
     EXPECT_EQ(check.problems(), view_.complaints.size());
     return status;
+  }
+
+  // A description of TestTable, with its rows under the same keys.
+  catalog::TableDef described() const {
+    catalog::TableDef def = layout_->def();
+    catalog::TableDescription &description = def.description;
+    for (const char *name : {"id", "a", "u"}) {
+      catalog::ColumnDescription column;
+      column.name = name;
+      column.record_bytes = 4;
+      column.is_unsigned = true;
+      column.nullable = column.name != "id";
+      description.columns.push_back(column);
+      def.column_ids.push_back(static_cast<uint32_t>(description.columns.size()));
+    }
+    description.keys = {{"PRIMARY", true, false, {{0, 0, false}}},
+                        {"a", false, false, {{1, 0, false}}},
+                        {"u", true, false, {{2, 0, false}}}};
+    description.primary = 0;
+    def.indexes = {{"PRIMARY", 1, true}, {"a", 2, false}, {"u", 3, true}};
+    def.versions = {{1, {}}};
+    return def;
+  }
+  std::shared_ptr<const Layout> described_layout(const catalog::TableDef &def) {
+    class NoCollations final : public Collations {
+      const codec::Collation *find(const catalog::Charset &) const override { return nullptr; }
+    };
+    std::shared_ptr<const Layout> layout;
+    const Status status =
+        build_layout(std::make_shared<const catalog::TableDef>(def), def.description,
+                     catalog::own_record(def.description), NoCollations(), layout_->family(), &layout);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return layout;
   }
 
   TestView view_{table_};
@@ -126,7 +172,7 @@ TEST_F(TableCheckTest, two_mistakes_do_not_make_up_for_each_other) {
 TEST_F(TableCheckTest, names_a_row_under_the_key_of_another) {
   put(key(kPrimary, rows_[42]), database_.get(layout_->family(), key(kPrimary, rows_[43])));
   ASSERT_ATOLL_OK(check());
-  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr("'43', are those of another key")));
+  EXPECT_THAT(view_.complaints, ElementsAre(HasSubstr("'43', belong to another key")));
 }
 
 TEST_F(TableCheckTest, names_a_row_that_cannot_be_read_and_leaves_the_indexes) {
@@ -136,10 +182,37 @@ TEST_F(TableCheckTest, names_a_row_that_cannot_be_read_and_leaves_the_indexes) {
   EXPECT_THAT(view_.explained, IsEmpty());
 }
 
+TEST_F(TableCheckTest, names_a_row_whose_values_are_not_those_of_its_definition) {
+  view_.wrong_values = {{42, "column `g` is wrong"}, {43, "column `h` is wrong"}};
+  ASSERT_ATOLL_OK(check());
+  EXPECT_THAT(view_.complaints,
+              ElementsAre(": row '42': column `g` is wrong", ": row '43': column `h` is wrong"));
+  EXPECT_EQ(view_.tested, kRows) << "each row once";
+}
+
 TEST_F(TableCheckTest, names_ten_problems_and_ends) {
   for (const auto &[id, row] : rows_) remove(key(kSecondary, row));
   ASSERT_ATOLL_OK(check());
   EXPECT_THAT(view_.complaints, SizeIs(10));
+}
+
+TEST_F(TableCheckTest, names_what_the_description_in_the_catalog_encodes_in_another_way) {
+  const catalog::TableDef def = described();
+  ASSERT_ATOLL_OK(check(true, described_layout(def)));
+  EXPECT_THAT(view_.complaints, IsEmpty());
+
+  catalog::TableDef wrong_key = def;
+  wrong_key.description.keys[1].parts[0].descending = true;
+  ASSERT_ATOLL_OK(check(true, described_layout(wrong_key)));
+  EXPECT_THAT(view_.complaints, ::testing::Each(HasSubstr("a: row '")));
+  EXPECT_THAT(view_.complaints, ::testing::Contains(HasSubstr("the key in the catalog gives another entry")));
+
+  view_.complaints.clear();
+  catalog::TableDef wrong_primary = def;
+  wrong_primary.description.columns[0].is_unsigned = false;
+  ASSERT_ATOLL_OK(check(true, described_layout(wrong_primary)));
+  EXPECT_THAT(view_.complaints,
+              ::testing::Contains(HasSubstr("the columns in the catalog give other bytes")));
 }
 
 TEST_F(TableCheckTest, ends_when_its_statement_is_killed) {

@@ -60,6 +60,9 @@ TableDef definition_of(const CloneOrder &order) {
   clone.name = order.name;
   clone.former_name.clear();
   clone.former_place = {};
+  if (!order.has_foreign_keys) clone.foreign_keys.clear();
+  for (catalog::ForeignKeyDef &key : clone.foreign_keys)
+    if (key.parent_database == order.source->database) key.parent_database = order.database;
   return clone;
 }
 
@@ -106,8 +109,8 @@ Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *
     }
   }
   const Status status = catalog->add_clones(clones);
-  if (status.code() == Code::kDuplicate) return status;
-  // After a failed write the definitions are possibly on disk all the same, so the families and places that
+  if (status.code() == Code::kDuplicate || status.code() == Code::kInvalid) return status;
+  // After a failed write the definitions may be on disk all the same, so the families and places that
   // they name must stay. The next opening of the catalog drops those that no definition names.
   made.keep();
   places.keep();

@@ -27,11 +27,15 @@ namespace atoll::table {
 struct CloneOrder {
   catalog::TablePtr source;
   std::string database, name;
+  // Whether the clone has the constraints FOREIGN KEY of its source. Those between tables of the source's
+  // database then connect tables of the clone's. The clone of a single table has none, as CREATE TABLE ...
+  // LIKE makes none: its parents would be those of the source, and its constraints would need other names.
+  bool has_foreign_keys = false;
 };
 
 // Makes all the clones. `is_cancelled` is asked before each table and while rows are copied. Blocks: for
-// flushes, and for uploads of new files. Errors: kDuplicate (a name is taken), kInterrupted, and those of
-// lsm::Families::clone_family() and copy_entries().
+// flushes, and for uploads of new files. Errors: kDuplicate (a name is taken), kInvalid (the name of a
+// constraint is), kInterrupted, and those of lsm::Families::clone_family() and copy_entries().
 Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *catalog,
                     const std::vector<CloneOrder> &orders, const std::function<bool()> &is_cancelled);
 

@@ -93,6 +93,24 @@ TEST_F(TableCloneTest, entries_of_a_dropped_index_go_from_the_clone_too) {
   }
 }
 
+TEST_F(TableCloneTest, clones_of_a_database_refer_to_each_other_and_a_clone_of_a_table_to_nothing) {
+  const auto foreign_key = [](const char *name, const char *database) {
+    return catalog::ForeignKeyDef{name, {"a"}, database, "parent", {"id"}};
+  };
+  const TablePtr made = create("child", false), parent = create("parent", false);
+  ASSERT_ATOLL_OK(
+      catalog_->update({*made}, {}, {{}, {foreign_key("far", "x"), foreign_key("near", "d")}, {}}));
+  const TablePtr child = catalog_->find("d", "child");
+  ASSERT_ATOLL_OK(clone({{child, "e", "child", true}, {parent, "e", "parent", true}}));
+  EXPECT_EQ(catalog_->find("e", "child")->foreign_keys,
+            (std::vector{foreign_key("far", "x"), foreign_key("near", "e")}));
+  ASSERT_EQ(catalog_->children_of("e", "parent").size(), 1u);
+  ASSERT_ATOLL_OK(clone({{child, "d", "single"}}));
+  EXPECT_TRUE(catalog_->find("d", "single")->foreign_keys.empty());
+  EXPECT_EQ(clone({{child, "e", "again", true}}).code(), Code::kInvalid) << "the names are taken";
+  EXPECT_EQ(catalog_->find("e", "again"), nullptr);
+}
+
 TEST_F(TableCloneTest, goes_its_own_way) {
   const TablePtr table = create("t", true);
   ASSERT_ATOLL_OK(clone({{table, "d", "t2"}}));

@@ -1,6 +1,6 @@
 // Goal:   a copy has all rows with their index entries, or none. This holds in the shared family and in a
 //         family of its own. After a duplicate the copy names the index and shows the row.
-// Method: a real database; the rows come in an order that differs from that of each index.
+// Method: a real database; the rows come in an order that differs from the order of each index.
 #include "table/copy/bulk_copy.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 namespace atoll::table {
 
-// `Test`: a StoredTableTest. Its `layout_` is that of the table into which the rows are copied.
+// `Test`: a StoredTableTest. Its `layout_` is the layout of the table into which the rows are copied.
 template <typename Test>
 class CopyTest : public Test {
  protected:

@@ -33,7 +33,7 @@ Status RangeGuard::protect_point(const IndexLayout &index, const std::string &ke
   return status;
 }
 
-// The range cannot be locked if another transaction has possibly written into it, for example a big prepared
+// The range cannot be locked if another transaction may have written into it, for example a big prepared
 // transaction, of whose writes only the bounds are known. This function does not wait for that transaction.
 // It keeps the row lock instead.
 void RangeGuard::leave_absent(const IndexLayout &index, const std::string &key) {
@@ -79,7 +79,7 @@ Status RangeGuard::protect_to(EntryCursor *entries, const Scan &scan) {
       last_obstacle = obstacle.entry;
     }
     if (obstacle.entry.empty() && entries->has_seen_all_commits()) return Status::Ok();
-    // Other transactions have possibly committed entries since the cursor was opened, so the search is
+    // Other transactions may have committed entries since the cursor was opened, so the search is
     // repeated from the point where this call began.
     entries->open(scan.bounds, scan.is_whole_table);
     entries->seek_start(start, scan.forward);

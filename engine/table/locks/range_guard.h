@@ -32,7 +32,7 @@ class RangeGuard {
 
   // Locks the single key `key` of a unique index instead of a range, if ranges are protected or the server
   // checks a long unique key. Inserts lock the same key, so a scan that gets the lock has waited for running
-  // inserts. Requires: `key` has all parts of the index, and none of them is NULL. Errors: those of the lock.
+  // inserts. Requires: `key` has all parts of the index, and none of them is NULL. Errors: the lock's.
   Status protect_point(const IndexLayout &index, const std::string &key);
   // Whether protect_point() has locked the key of this search.
   bool is_point() const { return kind_ == Kind::kPoint; }
@@ -49,7 +49,7 @@ class RangeGuard {
     bool forward;
   };
   // Locks the range of keys up to the entry under the cursor, or up to the end of the scan. Afterwards the
-  // cursor is possibly on another entry, because other transactions have committed changes meanwhile. Errors:
+  // cursor may be on another entry, because other transactions have committed changes meanwhile. Errors:
   // of waiting for other transactions.
   Status protect_to(EntryCursor *entries, const Scan &scan);
 

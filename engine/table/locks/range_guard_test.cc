@@ -123,7 +123,7 @@ TEST_P(RangeGuardTest, a_scan_waits_for_the_writer_of_a_row_that_it_would_pass) 
 
 TEST_P(RangeGuardTest, skip_locked_goes_past_what_another_writes_and_protects_the_rest) {
   ASSERT_EQ(insert(other_.get(), 15), Code::kOk);
-  one_->cursor.table().mutable_mode()->skip_locked = true;
+  one_->open_table.mutable_mode()->skip_locked = true;
   ASSERT_ATOLL_OK(read(one_.get(), from_10_to_before_30(), &rows_));
   EXPECT_EQ(rows_, in_order({row_of(10), row_of(20)}));
   for (const uint32_t number : {12, 17, 25})
@@ -211,7 +211,7 @@ TEST_F(OtherKeyGuardTest, a_long_unique_key_stays_locked_at_every_isolation_leve
   const std::string key = table_.key(*layout_, kSecondary, row_of(15), 1);
   const std::unique_ptr<Session> reader = session(false);
   set_lock(reader.get(), RowLock::kExclusive);
-  RangeGuard guard(reader->cursor.table(), &reader->cursor.locks());
+  RangeGuard guard(reader->open_table, &reader->row_locks);
   ASSERT_ATOLL_OK(guard.protect_point(hashes, key));
   EXPECT_FALSE(guard.is_point());
   hashes.is_long_hash = true;

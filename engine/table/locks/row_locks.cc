@@ -3,12 +3,13 @@
 
 namespace atoll::table {
 
-Status RowLocks::lock(std::string_view key, RowLock mode, const txn::LockWait &wait, bool *waited) {
+Status RowLocks::lock(std::string_view key, RowLock mode, const txn::LockWait &wait, bool *waited,
+                      txn::LockUse use) {
   newest_is_new_ = false;
   if (table_.is_temporary()) return Status::Ok();
   txn::LockOwner *owner = table_.transaction()->lock_owner();
   const size_t held = owner->locks_held();
-  Status status = table_.locks()->lock(owner, {table_.family()->id(), key}, mode_of(mode), wait, waited);
+  Status status = table_.locks()->lock(owner, {table_.family()->id(), key}, mode_of(mode), wait, waited, use);
   newest_is_new_ = status.ok() && owner->locks_held() > held;
   return status;
 }

@@ -23,9 +23,13 @@ class RowLocks {
   }
 
   // Locks a key, which need not exist. *waited (may be nullptr): whether the call waited for the lock of
-  // another transaction. Does nothing for TEMPORARY tables. Errors: those of LockTable::lock().
+  // another transaction. Does nothing for TEMPORARY tables. Errors: as LockTable::lock().
   Status lock(std::string_view key, RowLock mode, bool *waited) {
     return lock(key, mode, table_.lock_wait(), waited);
+  }
+  // Locks a new key that the statement is about to write, in order to see whether it is free.
+  Status claim(std::string_view key) {
+    return lock(key, RowLock::kExclusive, table_.lock_wait(), nullptr, txn::LockUse::kClaim);
   }
   // Locks the row that a scan has reached. A semi-consistent read does not wait for the lock: if it is not
   // free, the row stays unlocked and returned_unlocked() is true.
@@ -59,7 +63,8 @@ class RowLocks {
   // kAgain: the scan waits for the lock of the next row.
   enum class SemiConsistent : uint8_t { kOff, kAllowed, kReturned, kAgain };
 
-  Status lock(std::string_view key, RowLock mode, const txn::LockWait &wait, bool *waited);
+  Status lock(std::string_view key, RowLock mode, const txn::LockWait &wait, bool *waited,
+              txn::LockUse use = txn::LockUse::kRead);
 
   const OpenTable &table_;
   SemiConsistent semi_consistent_ = SemiConsistent::kOff;

@@ -22,12 +22,12 @@ class RowLocksTest : public TwoSessionsTest<> {
   }
   std::string key(uint32_t id) const { return table_.key(*layout_, kPrimary, {id}, 1); }
   Status lock(Session *session, uint32_t id) {
-    return session->cursor.locks().lock(key(id), RowLock::kExclusive, nullptr);
+    return session->row_locks.lock(key(id), RowLock::kExclusive, nullptr);
   }
   // Locks a row in the way a scan does.
   Code peek(Session *session, uint32_t id) {
     waited_ = false;
-    return session->cursor.locks().lock_or_peek(key(id), &waited_).code();
+    return session->row_locks.lock_or_peek(key(id), &waited_).code();
   }
 
   std::unique_ptr<Session> committed_;  // READ COMMITTED
@@ -37,7 +37,7 @@ class RowLocksTest : public TwoSessionsTest<> {
 TEST_F(RowLocksTest, read_committed_gives_back_the_row_that_was_read_last) {
   ASSERT_ATOLL_OK(lock(committed_.get(), 1));
   ASSERT_ATOLL_OK(lock(committed_.get(), 2));
-  committed_->cursor.locks().give_back(key(2));
+  committed_->row_locks.give_back(key(2));
   EXPECT_TRUE(committed_->has_locked(1));
   EXPECT_FALSE(committed_->has_locked(2));
   EXPECT_EQ(lock(one_.get(), 2).code(), Code::kOk);
@@ -45,37 +45,37 @@ TEST_F(RowLocksTest, read_committed_gives_back_the_row_that_was_read_last) {
 
 TEST_F(RowLocksTest, repeatable_read_keeps_all_locks_but_those_of_keys_without_a_row) {
   ASSERT_ATOLL_OK(lock(one_.get(), 1));
-  one_->cursor.locks().give_back(key(1));
+  one_->row_locks.give_back(key(1));
   EXPECT_TRUE(one_->has_locked(1));
-  one_->cursor.locks().release(key(1));
+  one_->row_locks.release(key(1));
   EXPECT_FALSE(one_->has_locked(1));
 }
 
 TEST_F(RowLocksTest, the_lock_of_an_earlier_statement_is_not_given_back) {
   ASSERT_ATOLL_OK(lock(committed_.get(), 1));
   set_lock(committed_.get(), RowLock::kNone);
-  committed_->cursor.locks().give_back(key(1));  // called by a consistent read, which has locked nothing
+  committed_->row_locks.give_back(key(1));  // called by a consistent read, which has locked nothing
   EXPECT_TRUE(committed_->has_locked(1));
   committed_->end_statement();
   set_lock(committed_.get(), RowLock::kExclusive);
   ASSERT_ATOLL_OK(lock(committed_.get(), 1));
-  committed_->cursor.locks().give_back(key(1));
+  committed_->row_locks.give_back(key(1));
   EXPECT_TRUE(committed_->has_locked(1));
 }
 
 TEST_F(RowLocksTest, a_row_that_was_not_locked_yet_does_not_cost_the_row_before_its_lock) {
   ASSERT_ATOLL_OK(lock(committed_.get(), 1));
-  committed_->cursor.locks().forget_newest();
-  committed_->cursor.locks().give_back(key(1));
+  committed_->row_locks.forget_newest();
+  committed_->row_locks.give_back(key(1));
   EXPECT_TRUE(committed_->has_locked(1));
 }
 
 TEST_F(RowLocksTest, temporary_tables_have_no_locks) {
   auto def = std::make_shared<catalog::TableDef>(layout_->def());
-  layout_ = layout_->moved(def, database_->temp_family());
+  one_->open_table.set_layout(layout_->moved(def, database_->temp_family()));
   ASSERT_ATOLL_OK(lock(one_.get(), 1));
   EXPECT_THAT(locked_keys(*one_), IsEmpty());
-  one_->cursor.locks().give_back(key(1));
+  one_->row_locks.give_back(key(1));
 }
 
 // The test allows ten row locks. Further row locks of a transaction become locks on ranges of rows (escalated
@@ -105,7 +105,7 @@ class SemiConsistentTest : public RowLocksTest {
     ASSERT_ATOLL_OK(lock(other_.get(), kTaken));
     rows().allow_semi_consistent(true);
   }
-  RowLocks &rows() { return committed_->cursor.locks(); }
+  RowLocks &rows() { return committed_->row_locks; }
   // Checks that a scan returns the row that another transaction has locked, and takes no lock on it.
   void expect_unlocked() {
     EXPECT_EQ(peek(committed_.get(), kTaken), Code::kOk);
@@ -114,7 +114,7 @@ class SemiConsistentTest : public RowLocksTest {
   }
   void expect_to_wait(Session *session) {
     EXPECT_EQ(peek(session, kTaken), Code::kLockTimeout);
-    EXPECT_FALSE(session->cursor.locks().returned_unlocked());
+    EXPECT_FALSE(session->row_locks.returned_unlocked());
   }
 };
 
@@ -161,7 +161,7 @@ TEST_F(SemiConsistentTest, the_one_row_of_a_unique_key_is_waited_for_at_once) {
 }
 
 TEST_F(SemiConsistentTest, is_for_read_committed_and_where_the_server_allows_it) {
-  one_->cursor.locks().allow_semi_consistent(true);
+  one_->row_locks.allow_semi_consistent(true);
   expect_to_wait(one_.get());
   rows().allow_semi_consistent(false);
   expect_to_wait(committed_.get());

@@ -43,7 +43,7 @@ namespace atoll::table {
 
 class OnlineBuild : public ChangeLog {
  public:
-  // `layout`: that of the altered table. `indexes`: the indexes that are built, by number in `layout`.
+  // `layout`: of the altered table. `indexes`: the indexes that are built, by number in `layout`.
   struct Plan {
     std::shared_ptr<const Layout> layout;
     std::vector<size_t> indexes;
@@ -93,12 +93,12 @@ class OnlineBuild : public ChangeLog {
     std::string key = {}, value = {};
   };
 
-  // From the construction on, log() must be called for every change of a row. `view`: that of the altered
+  // From the construction on, log() must be called for every change of a row. `view`: of the altered
   // table.
   OnlineBuild(Plan plan, Resources resources, BuildView *view);
 
   virtual Status log_change(txn::Transaction *transaction, const RowImage &before, const RowImage &after) = 0;
-  // Applies changes, which come in the order of the log. Some were possibly applied before, by a replay that
+  // Applies changes, which come in the order of the log. Some may have been applied before, by a replay that
   // then failed to remove them from the log.
   virtual Status apply(const std::vector<Change> &changes) = 0;
 

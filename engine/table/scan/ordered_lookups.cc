@@ -8,50 +8,35 @@ namespace atoll::table {
 bool OrderedLookups::find(const std::string &key, bool *exists, std::string_view *packed) {
   const bool is_ascending = key >= last_;
   last_.assign(key);
-  if (!is_ascending || (is_following_ && table_.locking() && commits_ != commits_seen())) {
+  // A locking read has locked the row, so the row's last writer has ended, and the cursor has to show its
+  // commit.
+  if (!is_ascending || (is_following_ && table_.locking() && !cursor_.has_seen_all_commits())) {
     is_following_ = false;
     ascending_ = 0;
     return false;
   }
-  if (is_following_ && has_later_own_write(key)) return false;
   if (!is_following_ && (++ascending_ < wanted_ || !follow(key))) return false;
-  for (uint32_t steps = 0; is_behind(key); cursor_->Next())
+  bool is_written = false;
+  if (!cursor_.find_later_own_write(key, &is_written).ok() || is_written) return false;
+  for (uint32_t steps = 0; cursor_.valid() && cursor_.key() < key; cursor_.step(true))
     if (++steps > kStepsMax) return stop();
-  if (!cursor_->Valid() && !cursor_->status().ok()) return stop();
-  *exists = cursor_->Valid() && cursor_->key().ToStringView() == key;
+  if (!cursor_.valid() && !cursor_.status().ok()) return stop();
+  *exists = cursor_.valid() && cursor_.key() == key;
   if (!*exists) return true;
-  *packed = cursor_->value().ToStringView();
+  *packed = cursor_.value();
   wanted_ = kKeysMin;
   return true;
-}
-
-// Counts the transactions that have written to the family and have ended. The cursor of a locking read has to
-// show their writes. The caller has locked the row, so its last writer has ended.
-uint64_t OrderedLookups::commits_seen() const { return table_.transaction()->commits_seen(table_.family()); }
-
-bool OrderedLookups::has_later_own_write(const std::string &key) const {
-  txn::Transaction *transaction = table_.transaction();
-  if (writes_ == transaction->write_count()) return false;
-  bool has_written = false;
-  return !transaction->has_written(table_.family(), key, &has_written).ok() || has_written;
 }
 
 // Moves a new cursor to `key`. Returns false if the cursor would show own writes: it could not stay open when
 // these are undone.
 bool OrderedLookups::follow(const std::string &key) {
-  const IndexLayout &rows = table_.layout().primary_index();
-  txn::ScanOptions options;
-  options.lower = rows.start;
-  options.upper = rows.end;
-  options.hidden_max = kHiddenMax;
-  writes_ = table_.transaction()->write_count();
-  commits_ = commits_seen();
-  cursor_ = table_.transaction()->scan(table_.family(), table_.read_at(), options);
-  if (cursor_->has_own_writes()) {
-    cursor_.reset();
+  cursor_.open_for_lookups(kHiddenMax);
+  if (cursor_.has_own_writes()) {
+    cursor_.close();
     return stop();
   }
-  cursor_->Seek(key);
+  cursor_.seek(key, true);
   is_following_ = true;
   return true;
 }
@@ -65,7 +50,7 @@ bool OrderedLookups::stop() {
 }
 
 void OrderedLookups::close() {
-  cursor_.reset();
+  cursor_.close();
   last_.clear();
   is_following_ = false;
   ascending_ = 0;

@@ -3,18 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "table/open_table.h"
-#include "txn/reads/cursor.h"
+#include "table/entry_cursor.h"
 
 namespace atoll::table {
 
 class OrderedLookups {
  public:
-  explicit OrderedLookups(const OpenTable &table) : table_(table) {}
+  explicit OrderedLookups(const OpenTable &table) : table_(table), cursor_(table) {}
 
   // Finds the row of `key`, for a consistent read that has its snapshot or a read that has locked the row.
   // Returns true if the cursor has found out whether there is a row, and then sets *exists, and *packed to
@@ -36,18 +34,11 @@ class OrderedLookups {
 
  private:
   bool follow(const std::string &key);
-  bool is_behind(const std::string &key) const {
-    return cursor_->Valid() && cursor_->key().ToStringView() < key;
-  }
   bool stop();
-  uint64_t commits_seen() const;
-  bool has_later_own_write(const std::string &key) const;
 
   const OpenTable &table_;
-  std::unique_ptr<txn::Cursor> cursor_;
+  EntryCursor cursor_;
   std::string last_;            // the key of the last call
-  uint64_t writes_ = 0;         // the transaction's own writes when the cursor was opened
-  uint64_t commits_ = 0;        // commits_seen() before the cursor was opened
   uint32_t ascending_ = 0;      // how many keys in ascending order have come
   uint32_t wanted_ = kKeysMin;  // with as many ascending keys the cursor begins to follow
   bool is_following_ = false;   // the cursor is on the first entry that is not less than `last_`

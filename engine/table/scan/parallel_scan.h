@@ -59,7 +59,7 @@ class ParallelScan {
   Status wait(bool *end);
 
   // Gives the next row as it is stored; it is valid until the next call. *end: true when there are no more
-  // rows. Errors: those of reading; kNoMemory, also from wait(): the process got no memory, or no thread at
+  // rows. Errors: as a read; kNoMemory, also from wait(): the process got no memory, or no thread at
   // all. Blocks: until a row is there. After 100 ms without a row it returns kOk and sets *waiting, so that
   // the caller can check whether its statement was killed.
   Status next(std::string_view *key, std::string_view *row, bool *end, bool *waiting);

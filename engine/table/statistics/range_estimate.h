@@ -48,6 +48,7 @@ class EstimateCache {
   std::map<size_t, IndexEntries> index_entries_ ATOLL_GUARDED_BY(mutex_);
 };
 
+// A range whose entries are to be estimated, for the running statement.
 struct EstimateRequest {
   size_t index = 0;
   Bounds bounds;          // the range to estimate; lower < upper
@@ -58,7 +59,7 @@ struct EstimateRequest {
 };
 
 // Returns the estimate: at least 1 and at most `table_rows`, or the number of counted entries if that is
-// larger. Moves the reader's cursor of entries. Requests to the bucket: those of a read of the counted
+// larger. Moves the reader's cursor of entries. Requests to the bucket: as a read of the counted
 // entries, a hundred at most. If the range cannot be read, the entries read so far are the estimate, and the
 // statement's read reports the error.
 uint64_t estimate_rows(RowCursor *reader, lsm::Figures *figures, EstimateCache *cache,

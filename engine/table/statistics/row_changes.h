@@ -1,5 +1,6 @@
 // Counts how many rows a transaction has added to each table. A rollback subtracts them from the table's
-// number of rows, which the optimizer and SHOW TABLE STATUS use.
+// number of rows, which the optimizer and SHOW TABLE STATUS use. A commit notes the time for each of these
+// tables (update_times.h).
 //
 // That number already grows when a row is written, not when it is committed, because later statements of the
 // same transaction are planned with it.
@@ -31,6 +32,8 @@ class RowChanges {
   // Forgets all changes and savepoints. Returns the changes that were not rolled back before.
   Counts roll_back();
   void clear();
+  // The changes that were not rolled back. A table that has as many rows as before is among them.
+  const Counts &counts() const { return counts_; }
 
  private:
   void make_last(uint32_t table);

@@ -62,6 +62,16 @@ TEST(RowChangesTest, a_savepoint_can_be_rolled_back_to_twice) {
   EXPECT_EQ(as_map(changes.roll_back()), (Rows{{1, 1}}));
 }
 
+TEST(RowChangesTest, a_table_that_was_only_updated_is_among_the_changes_until_they_are_rolled_back) {
+  RowChanges changes;
+  changes.add(1, 0);
+  changes.note_savepoint(0);
+  changes.add(2, 0);
+  EXPECT_EQ(as_map(changes.counts()), (Rows{{1, 0}, {2, 0}}));
+  EXPECT_TRUE(changes.roll_back_to(0).empty());
+  EXPECT_EQ(as_map(changes.counts()), (Rows{{1, 0}}));
+}
+
 TEST(RowChangesTest, what_was_committed_is_not_taken_back) {
   RowChanges changes;
   changes.note_savepoint(0);

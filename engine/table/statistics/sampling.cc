@@ -34,7 +34,7 @@ class ChangeCounter {
   }
   uint64_t entries() const { return entries_; }
   // Returns the average number of entries per value. `whole`: all entries of the index were added, as one
-  // piece. If not, a piece possibly begins and ends between entries of the same value.
+  // piece. If not, a piece may begin and end between entries of the same value.
   std::vector<uint64_t> records_per_key(bool whole) const {
     std::vector<uint64_t> result;
     for (const uint64_t changes : changes_) {

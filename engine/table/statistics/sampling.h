@@ -33,7 +33,7 @@ bool decode(std::string_view text, TableStatistics *statistics);
 
 // Samples about `entries_max` entries of each index, in pieces that are spread over the index. `out->rows` is
 // set only if an index was short enough to be read whole. `out->sampled_rows` is never set, because the
-// caller possibly knows of more rows, which are not committed yet. Requests: one GET per piece that is not
+// caller may know of more rows, which are not committed yet. Requests: one GET per piece that is not
 // local. Errors: of reading; kInterrupted once `is_cancelled`, which is asked every thousand entries, returns
 // true.
 Status sample(const Layout &layout, lsm::Figures *figures, uint64_t entries_max,

@@ -178,16 +178,22 @@ class TestTable {
 class PlainSession : public Statement, public RowView, public WriteView {
  public:
   PlainSession(const std::shared_ptr<const Layout> &layout, size_t record_bytes, txn::Manager *manager)
-      : cursor(layout, this, this),
-        writer(cursor.table(), &cursor.locks(), this),
+      : open_table(this),
+        row_locks(open_table),
+        cursor(&open_table, &row_locks, this),
+        writer(&open_table, &row_locks, this),
         transaction_(manager->begin(nullptr)),
         record_(record_bytes) {
-    cursor.table().connect(manager->locks(), false);
+    open_table.set_layout(layout);
+    open_table.connect(manager->locks(), false);
     cursor.wanted().all = true;
   }
 
+  OpenTable open_table;
+  RowLocks row_locks;
   RowCursor cursor;
   RowWriter writer;
+  RowWriter::Updated updated = RowWriter::Updated::kChanged;  // of the last update
 
   txn::Transaction *transaction() override { return transaction_.get(); }
   bool keeps_snapshot() const override { return true; }
@@ -257,7 +263,7 @@ class Session final : public PlainSession {
   }
   void end_statement() {
     cursor.end_statement();
-    *cursor.table().mutable_mode() = {};
+    *open_table.mutable_mode() = {};
     if (keeps_snapshot_) return;
     transaction_->release_snapshot();
     snapshot_.reset();
@@ -272,7 +278,7 @@ class Session final : public PlainSession {
 
   // ---- writing ----
   // Writes one row in a statement of its own. `now`: the stored row; nullopt: inserts `row`. `row`: the new
-  // row, which may have another id; nullopt: removes the stored row. Errors: those of RowWriter;
+  // row, which may have another id; nullopt: removes the stored row. Errors: as RowWriter;
   // kLockTimeout: another transaction has locked the row, a row with the same `u`, or a range that contains
   // one of the keys.
   Status write(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
@@ -339,10 +345,10 @@ class Session final : public PlainSession {
   Status write_row(uint32_t id, const std::optional<Row> &now, const std::optional<Row> &row) {
     if (!now) return writer.insert(test_table_.record(*row).data(), 0);
     const std::string key = test_table_.key(layout_, kPrimary, {.id = id}, 1);
-    ATOLL_RETURN_IF_ERROR(cursor.locks().lock(key, RowLock::kExclusive, nullptr));
+    ATOLL_RETURN_IF_ERROR(row_locks.lock(key, RowLock::kExclusive, nullptr));
     const codec::testing::Record before = test_table_.record(*now);
     if (!row) return writer.remove(before.data(), 0);
-    return writer.update(before.data(), test_table_.record(*row).data(), 0);
+    return writer.update(before.data(), test_table_.record(*row).data(), 0, &updated);
   }
 
   const Layout &layout_;

@@ -28,7 +28,7 @@ struct Read {
   std::string prefix = {};    // the prefix that bounds the next step; empty: none
   std::string position = {};  // the key of the row returned last; before the first row, the key of the search
   bool is_at_start = true;
-  Bounds touched = {};         // the keys that the read has passed, and so possibly locked
+  Bounds touched = {};         // the keys that the read has passed, and so may have locked
   std::vector<Row> rows = {};  // the rows returned so far
 
   void touch_all(bool forward) {
@@ -136,7 +136,7 @@ inline std::string shown(const std::vector<Bounds> &all) {
 
 inline std::string describe(const Session &session, const Read &read) {
   const auto hex = [](const std::string &key) { return to_hex(key.substr(std::min<size_t>(key.size(), 4))); };
-  const ReadMode &mode = session.cursor.table().mode();
+  const ReadMode &mode = session.open_table.mode();
   std::string text = "index " + std::to_string(read.index) + (read.is_scan ? ", all of the table" : "");
   text += std::string(read.seek.forward ? ", forward" : ", backward") + " from " + hex(read.seek.key) +
           ", prefix " + hex(read.seek.prefix) + ", reach " +

@@ -71,7 +71,7 @@ class TwoSessionsTest : public StoredTableTest<TestTable, Test> {
   Bounds between(size_t index, const Row &first, const Row &end) const {
     return {table_.key(*layout_, index, first, 1), table_.key(*layout_, index, end, 1)};
   }
-  void set_lock(Session *session, RowLock lock) { session->cursor.table().mutable_mode()->lock = lock; }
+  void set_lock(Session *session, RowLock lock) { session->open_table.mutable_mode()->lock = lock; }
 
   Status read(Session *session, const Search &search, std::vector<Row> *rows) {
     RowCursor &cursor = session->cursor;

@@ -44,7 +44,7 @@ class CutRow {
   // Returns the reference to the pieces, which is stored under the row's key. Reads the whole row for its
   // checksum.
   codec::LargeRow reference() const;
-  // Calls `write` for each piece, in the order of the keys of the pieces. Errors: those of `write`.
+  // Calls `write` for each piece, in the order of the keys of the pieces. Errors: as `write`.
   Status each_piece(std::string_view primary_key, const Write &write) const;
   bool operator==(const CutRow &) const = default;
 

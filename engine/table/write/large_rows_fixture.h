@@ -120,7 +120,7 @@ class LargeRowsFixture : public StoredTableTest<BlobTable> {
   }
   // Reads the row with an exclusive lock, as UPDATE and DELETE do.
   Status lock(uint32_t id) {
-    ReadMode &mode = *session_->cursor.table().mutable_mode();
+    ReadMode &mode = *session_->open_table.mutable_mode();
     mode = {.lock = RowLock::kExclusive, .may_change = true};
     RowCursor::Found found = RowCursor::Found::kNone;
     session_->cursor.begin_index(0);
@@ -131,8 +131,8 @@ class LargeRowsFixture : public StoredTableTest<BlobTable> {
   Status update(uint32_t id, std::string_view body) {
     ATOLL_RETURN_IF_ERROR(lock(id));
     const std::string before(table_.body(session_->record()));
-    Status status =
-        session_->writer.update(table_.record(id, before).data(), table_.record(id, body).data(), 0);
+    Status status = session_->writer.update(table_.record(id, before).data(), table_.record(id, body).data(),
+                                            0, &session_->updated);
     session_->writer.end_statement();
     return status;
   }

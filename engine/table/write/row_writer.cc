@@ -19,8 +19,7 @@ Status RowWriter::insert(const uint8_t *record, uint64_t hidden_id) {
   layout().primary_key(record, hidden_id, &primary_key_);
   // No other statement can search for a new hidden id, but a locking scan can reach the new row. The scan
   // must then be able to wait for the row's lock.
-  if (layout().hidden_primary())
-    ATOLL_RETURN_IF_ERROR(locks_.lock(primary_key_, RowLock::kExclusive, nullptr));
+  if (layout().hidden_primary()) ATOLL_RETURN_IF_ERROR(locks_.claim(primary_key_));
   ATOLL_RETURN_IF_ERROR(check_unique(record, nullptr));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(primary_key_, {}));
 
@@ -29,10 +28,13 @@ Status RowWriter::insert(const uint8_t *record, uint64_t hidden_id) {
   if (!in_pieces) layout().row().pack(record, &packed_row_);
   ATOLL_RETURN_IF_ERROR(put_row(record, in_pieces, true));
   ATOLL_RETURN_IF_ERROR(insert_entries(record));
-  return log_change(nullptr, record);
+  ATOLL_RETURN_IF_ERROR(log_change(nullptr, record));
+  table_.mutable_row_key()->assign(primary_key_);
+  return Status::Ok();
 }
 
-Status RowWriter::update(const uint8_t *old_record, const uint8_t *new_record, uint64_t hidden_id) {
+Status RowWriter::update(const uint8_t *old_record, const uint8_t *new_record, uint64_t hidden_id,
+                         Updated *updated) {
   ATOLL_RETURN_IF_ERROR(check_row_size(layout().row(), new_record));
   layout().primary_key(old_record, hidden_id, &old_primary_key_);
   layout().primary_key(new_record, hidden_id, &primary_key_);
@@ -43,7 +45,8 @@ Status RowWriter::update(const uint8_t *old_record, const uint8_t *new_record, u
   if (!in_pieces) layout().row().pack(new_record, &packed_row_);
   const bool same_row = in_pieces ? CutRow(layout().row(), old_record) == CutRow(layout().row(), new_record)
                                   : packed_row_ == old_packed_row_;
-  if (same_row && !is_moved) return Status(Code::kNotFound, "");
+  *updated = same_row && !is_moved ? Updated::kSame : Updated::kChanged;
+  if (*updated == Updated::kSame) return Status::Ok();
 
   ATOLL_RETURN_IF_ERROR(check_unique(new_record, old_record));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(old_primary_key_, old_packed_row_));
@@ -54,7 +57,9 @@ Status RowWriter::update(const uint8_t *old_record, const uint8_t *new_record, u
   }
   ATOLL_RETURN_IF_ERROR(put_row(new_record, in_pieces, is_moved));
   ATOLL_RETURN_IF_ERROR(update_entries(old_record, new_record));
-  return log_change(old_record, new_record);
+  ATOLL_RETURN_IF_ERROR(log_change(old_record, new_record));
+  table_.mutable_row_key()->assign(primary_key_);
+  return Status::Ok();
 }
 
 Status RowWriter::remove(const uint8_t *record, uint64_t hidden_id) {
@@ -74,16 +79,19 @@ Status RowWriter::remove(const uint8_t *record, uint64_t hidden_id) {
 // keys that stay the same are skipped.
 Status RowWriter::check_unique(const uint8_t *record, const uint8_t *old_record) {
   const bool is_new_key = old_record == nullptr || old_primary_key_ != primary_key_;
+  ATOLL_RETURN_IF_ERROR(ask(layout().primary(), record, old_record));
   if (!layout().hidden_primary() && is_new_key) ATOLL_RETURN_IF_ERROR(check_primary());
-  for (size_t i = 0; i < layout().index_count(); i++)
-    if (!layout().is_primary(i) && layout().index(i).unique)
-      ATOLL_RETURN_IF_ERROR(check_index(i, record, old_record));
+  for (size_t i = 0; i < layout().index_count(); i++) {
+    if (layout().is_primary(i)) continue;
+    ATOLL_RETURN_IF_ERROR(ask(static_cast<int>(i), record, old_record));
+    if (layout().index(i).unique) ATOLL_RETURN_IF_ERROR(check_index(i, record, old_record));
+  }
   return Status::Ok();
 }
 
 Status RowWriter::check_primary() {
   ATOLL_RETURN_IF_ERROR(wait_for_ranges(primary_key_));
-  ATOLL_RETURN_IF_ERROR(locks_.lock(primary_key_, RowLock::kExclusive, nullptr));
+  ATOLL_RETURN_IF_ERROR(locks_.claim(primary_key_));
   const Status found =
       transaction()->find_locked(family(), primary_key_, layout().primary_index().end, &absent_keys_);
   if (found.code() == Code::kNotFound) return Status::Ok();
@@ -111,7 +119,7 @@ Status RowWriter::check_index(size_t index, const uint8_t *record, const uint8_t
 // primary key. The row of such an entry is locked first, and the entry searched again. Otherwise this
 // transaction would not see that another transaction is removing the entry.
 Status RowWriter::check_unique_entry(size_t index, const std::string &start) {
-  ATOLL_RETURN_IF_ERROR(locks_.lock(start, RowLock::kExclusive, nullptr));
+  ATOLL_RETURN_IF_ERROR(locks_.claim(start));
   std::string locked, entry, primary_key;
   for (;;) {
     ATOLL_RETURN_IF_ERROR(find_unique_entry(start, &entry));
@@ -233,8 +241,8 @@ Status RowWriter::update_entries(const uint8_t *old_record, const uint8_t *new_r
     layout().secondary_entry(i, old_record, old_primary_key_, &old_entry_key_, &old_entry_value_, &has_null);
     layout().secondary_entry(i, new_record, primary_key_, &entry_key_, &entry_value_, &has_null);
     const bool same_key = old_entry_key_ == entry_key_;
-    // An unchanged entry is written all the same if the snapshot possibly does not show it, or if
-    // remove_snapshot_entries() has possibly removed it.
+    // An unchanged entry is written all the same if the snapshot may not show it, or if
+    // remove_snapshot_entries() may have removed it.
     if (same_key && old_entry_value_ == entry_value_ && !snapshot_differs_) continue;
     if (same_key) {
       ATOLL_RETURN_IF_ERROR(

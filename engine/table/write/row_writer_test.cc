@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <tuple>
+#include <vector>
 
 #include "table/testing/two_sessions.h"
 
@@ -23,7 +24,7 @@ class RowWriterTest : public TwoSessionsTest<> {
   Status write(Session *session, const std::optional<Row> &now, const Row &row) {
     const codec::testing::Record record = table_.record(row);
     if (!now) return session->writer.insert(record.data(), 0);
-    return session->writer.update(table_.record(*now).data(), record.data(), 0);
+    return session->writer.update(table_.record(*now).data(), record.data(), 0, &session->updated);
   }
   // `change` makes `writes` writes. Lets `change` fail before each of them in turn, by a limit on the bytes
   // that a transaction may write. Rolls back each time, and checks that no write is left. Then lets `change`
@@ -84,9 +85,10 @@ TEST_F(RowWriterTest, writes_only_the_entries_that_change) {
   EXPECT_EQ(work_of(WorkKind::kWrites, [&] { ASSERT_ATOLL_OK(remove(one_.get(), other_id)); }), 3);
 }
 
-TEST_F(RowWriterTest, an_update_to_the_same_values_is_not_found_and_writes_nothing) {
+TEST_F(RowWriterTest, an_update_to_the_same_values_is_said_to_be_one_and_writes_nothing) {
   commit_rows({{1, 10, 100}});
-  EXPECT_EQ(write(one_.get(), Row{1, 10, 100}, {1, 10, 100}).code(), Code::kNotFound);
+  ASSERT_ATOLL_OK(write(one_.get(), Row{1, 10, 100}, {1, 10, 100}));
+  EXPECT_EQ(one_->updated, RowWriter::Updated::kSame);
   EXPECT_EQ(one_->transaction()->write_count(), 0);
 }
 
@@ -152,6 +154,40 @@ TEST_F(RowWriterTest, what_an_error_leaves_of_a_row_goes_with_the_rollback) {
   commit(one_.get());
   expect_every_error_undone(3, [&] { return one_->writer.remove(table_.record(moved).data(), 0); });
   expect_rows(one_.get(), {});
+}
+
+// Notes the indexes for which it is asked, and refuses rows with `a` == 13 when it is asked for their index.
+class TestCheck final : public RowCheck {
+ public:
+  explicit TestCheck(const TestTable &table) : table_(table) {}
+  Status check(int index, const uint8_t *old_record, const uint8_t *new_record) override {
+    asked.push_back(old_record == nullptr ? index : 10 + index);
+    const bool refuses = index == static_cast<int>(kSecondary) && table_.row(new_record).a == 13;
+    return refuses ? Status(Code::kForeignKey, "") : Status::Ok();
+  }
+  std::vector<int> asked;
+
+ private:
+  const TestTable &table_;
+};
+
+TEST_F(RowWriterTest, a_check_is_asked_before_the_unique_key_of_each_index) {
+  commit_rows({{1, 10, 100}});
+  TestCheck check(table_);
+  one_->writer.set_check(&check);
+  EXPECT_EQ(write(one_.get(), std::nullopt, {1, 13, 200}).code(), Code::kDuplicate);
+  EXPECT_THAT(check.asked, ElementsAre(kPrimary)) << "the duplicate was found first";
+  check.asked.clear();
+  EXPECT_EQ(write(one_.get(), std::nullopt, {2, 13, 100}).code(), Code::kForeignKey);
+  EXPECT_THAT(check.asked, ElementsAre(kPrimary, kSecondary)) << "the duplicate comes later";
+  EXPECT_EQ(write(one_.get(), Row{1, 10, 100}, {1, 13, 100}).code(), Code::kForeignKey);
+  EXPECT_EQ(one_->transaction()->write_count(), 0);
+  check.asked.clear();
+  ASSERT_ATOLL_OK(write(one_.get(), Row{1, 10, 100}, {1, 11, 100}));
+  EXPECT_THAT(check.asked, ElementsAre(10 + kPrimary, 10 + kSecondary, 10 + kUnique));
+  check.asked.clear();
+  ASSERT_ATOLL_OK(write(one_.get(), Row{1, 11, 100}, {1, 11, 100}));
+  EXPECT_THAT(check.asked, IsEmpty()) << "nothing changes";
 }
 
 // ---- Two writers of one key ----------------------------------------------------------------------
@@ -239,7 +275,8 @@ TEST_F(RowsWithoutPrimaryKey, equal_rows_are_told_apart_by_their_hidden_ids) {
   const Row row{1, 10, std::nullopt}, changed{1, 20, std::nullopt};
   for (const uint64_t id : {7, 8, 9}) ASSERT_ATOLL_OK(insert(row, id));
   ASSERT_ATOLL_OK(session_->writer.remove(table_.record(row).data(), 8));
-  ASSERT_ATOLL_OK(session_->writer.update(table_.record(row).data(), table_.record(changed).data(), 9));
+  ASSERT_ATOLL_OK(session_->writer.update(table_.record(row).data(), table_.record(changed).data(), 9,
+                                          &session_->updated));
   ASSERT_ATOLL_OK(session_->transaction()->commit(false));
   std::set<std::string> expected = keys(row, 7);
   expected.merge(keys(changed, 9));
@@ -254,7 +291,7 @@ TEST_F(RowsWithoutPrimaryKey, unique_keys_count_all_the_same) {
 
 TEST_F(RowsWithoutPrimaryKey, a_new_row_is_locked_for_scans_of_others) {
   ASSERT_ATOLL_OK(insert({1, 10, std::nullopt}, 7));
-  const txn::LockKey row{layout_->family()->id(), session_->writer.primary_key()};
+  const txn::LockKey row{layout_->family()->id(), session_->open_table.row_key()};
   const auto owner = session_->transaction()->lock_owner();
   EXPECT_TRUE(manager_->locks()->holds(owner, row, txn::LockMode::kExclusive));
 }
@@ -314,7 +351,7 @@ TEST_F(ChangeLogTest, learns_of_each_change_as_it_was_and_as_it_is) {
 TEST_F(ChangeLogTest, learns_of_nothing_that_is_not_written) {
   commit_rows({{1, 10, 100}});
   EXPECT_EQ(insert(one_.get(), {1, 20, 200}).code(), Code::kDuplicate);
-  EXPECT_EQ(update(one_.get(), {1, 10, 100}, {1, 10, 100}).code(), Code::kNotFound);
+  ASSERT_ATOLL_OK(update(one_.get(), {1, 10, 100}, {1, 10, 100}));
   EXPECT_THAT(log_.changes, IsEmpty());
 }
 

@@ -29,6 +29,7 @@ struct WriteExtent {
   std::string upper;  // the largest key that was written
 };
 
+// The extents of one transaction's writes.
 class WriteExtents {
  public:
   void add(uint32_t family_id, std::string_view key);
@@ -47,7 +48,8 @@ struct FoundWrite {
 
 // Finds a write in [lower, upper): the first one if `forward` is true, otherwise the last one. Returns false
 // if there is none. Of an extent, all keys from WriteExtent::lower to WriteExtent::upper count as written,
-// and FoundWrite::entry is the extent's first key, which can lie outside of the range.
+// and FoundWrite::entry is the extent's first key, which can lie outside of the range. With extents the range
+// must lie in one index: there is one extent of it at most, so the first one that is found is the only one.
 bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 bool find_write(const WriteExtents &extents, uint32_t family_id, std::string_view lower,

@@ -1,6 +1,6 @@
 // Row locks, their holders and their queues. Range locks are in range_lock.cc, row ranges in row_range.cc,
-// waiting in lock_wait.cc, the search for deadlocks in deadlock.cc, the data structures and the order of
-// mutexes in lock_table_impl.h.
+// waiting in lock_wait.cc, the search for deadlocks in deadlock.cc, what a prepared transaction releases in
+// prepared_locks.cc, the data structures and the order of mutexes in lock_table_impl.h.
 //
 // The common case, a free lock, costs one shard mutex, one allocation and one hash lookup. Only a request
 // that must wait takes the graph mutex.
@@ -21,17 +21,6 @@ namespace atoll::txn {
 namespace {
 
 constexpr uint16_t kTakenMax = UINT16_MAX;  // a Grant::taken of this value is not counted down any more
-
-// Successive numbers end in successive bytes. Eight such keys get buckets beside each other, in one line of
-// the CPU's cache: a statement that locks a million rows in their order waits less often for memory.
-uint32_t hash_of(const LockKey &key) {
-  constexpr uint8_t kNeighbours = 8;
-  const uint8_t last = key.key.empty() ? 0 : static_cast<uint8_t>(key.key.back());
-  uint64_t h = std::hash<std::string_view>{}(key.key.substr(0, key.key.size() - (key.key.empty() ? 0 : 1)));
-  h ^= (uint64_t{key.family_id} << 8 | last / kNeighbours) * 0x9E3779B97F4A7C15ull;
-  h *= 0xBF58476D1CE4E5B9ull;
-  return static_cast<uint32_t>(h >> 32) ^ last % kNeighbours;
-}
 
 size_t bucket_of(const Shard &shard, uint32_t hash) { return hash & (shard.buckets.size() - 1); }
 
@@ -102,6 +91,7 @@ Grant *add_grant(Lock *lock, LockOwner::State *owner, LockMode mode, std::unique
   grant->lock = lock;
   grant->mode = mode;
   grant->taken = 1;
+  grant->is_read = grant->is_written = false;
   return grant;
 }
 
@@ -165,8 +155,7 @@ void compact_held(LockOwner::State *owner) {
 
 // True if the owner has the row lock already, in the requested mode or a stronger one.
 bool holds_row(const Shard &shard, const Request &request) {
-  Lock *lock = find(shard, request.key, request.hash);
-  const Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner);
+  const Grant *own = LockTable::Impl::find_own(shard, request);
   return own != nullptr && (request.mode == LockMode::kShared || own->mode == LockMode::kExclusive);
 }
 
@@ -179,6 +168,22 @@ void wake_queue(Lock *lock, const Request *except) {
 }
 
 }  // namespace
+
+// Successive numbers end in successive bytes. Eight such keys get buckets beside each other, in one line of
+// the CPU's cache: a statement that locks a million rows in their order waits less often for memory.
+uint32_t hash_of(const LockKey &key) {
+  constexpr uint8_t kNeighbours = 8;
+  std::string_view start = key.key;
+  uint8_t last = 0;
+  if (!start.empty()) {
+    last = static_cast<uint8_t>(start.back());
+    start.remove_suffix(1);
+  }
+  uint64_t h = std::hash<std::string_view>{}(start);
+  h ^= (uint64_t{key.family_id} << 8 | last / kNeighbours) * 0x9E3779B97F4A7C15ull;
+  h *= 0xBF58476D1CE4E5B9ull;
+  return static_cast<uint32_t>(h >> 32) ^ last % kNeighbours;
+}
 
 void remove_grant(Grant *grant) {
   Lock *lock = grant->lock;
@@ -211,6 +216,7 @@ void dequeue(Request *request) {
 
 // Adds a new grant to the owner's list. Call on the owner's thread.
 void add_held(LockOwner::State *owner, Grant *grant) {
+  ATOLL_ASSERT(owner->held.size() < owner->held.capacity());  // see make_room()
   grant->index = static_cast<uint32_t>(owner->held.size());
   owner->held.push_back(grant);
   owner->held_count.fetch_add(1, std::memory_order_relaxed);
@@ -221,11 +227,13 @@ void grant_waiters(Lock *lock) {
     if (!holders_allow(lock, request->owner, request->mode)) return;
     dequeue(request);
     if (request->upgrade) {
+      ATOLL_ASSERT(request->grant->owner == request->owner);
       request->grant->mode = request->mode;
       count_taken(request->grant);
     } else {
       request->grant = add_grant(lock, request->owner, request->mode, std::move(request->spare));
     }
+    request->grant->is_read |= request->use == LockUse::kRead;
     request->state = RequestState::kGranted;
     wake(request->owner);
   }
@@ -247,13 +255,12 @@ LockOwner::LockOwner(uint64_t transaction_id, void *user) : state_(std::make_uni
   state_->user.store(user);
 }
 
-LockOwner::~LockOwner() { await_no_pins(state_.get()); }
 uint64_t LockOwner::transaction_id() const { return state_->transaction_id; }
 void *LockOwner::user() const { return state_->user.load(); }
 size_t LockOwner::locks_held() const { return held_in_all(*state_); }
 
 void LockOwner::set_user(void *user) {
-  // A callback that pinned the owner before this store possibly sees the old user, so wait for the end of the
+  // A callback that pinned the owner before this store may see the old user, so wait for the end of the
   // callback. A later callback sees the new user.
   state_->user.store(user);
   await_no_pins(state_.get());
@@ -296,13 +303,14 @@ void LockTable::set_row_locks_max(size_t count, size_t ranges_max) {
 }
 
 Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait,
-                       bool *waited) {
+                       bool *waited, LockUse use) {
   if (waited != nullptr) *waited = false;
   count_work(WorkKind::kRowLocks);
   Request request;
   request.owner = owner->state_.get();
   request.key = key;
   request.mode = mode;
+  request.use = use;
   request.hash = hash_of(key);
   make_room(&request.owner->held);
   bool granted = false;
@@ -318,20 +326,28 @@ Status LockTable::lock(LockOwner *owner, const LockKey &key, LockMode mode, cons
   return Status::Ok();
 }
 
-Status LockTable::lock_recovered(LockOwner *owner, const LockKey &key) {
+bool LockTable::Impl::lock_past_ranges(LockOwner::State *owner, const LockKey &key) {
   Request request;
-  request.owner = owner->state_.get();
+  request.owner = owner;
   request.key = key;
   request.mode = LockMode::kExclusive;
   request.hash = hash_of(key);
-  make_room(&request.owner->held);
-  {
-    Shard &shard = impl_->shard_of(request.hash);
-    MutexLock guard(shard.mutex);
-    if (!impl_->grant_now(&shard, request)) return Status(Code::kLockTimeout, "the row is locked");
-  }
-  impl_->bound_row_locks(request.owner);
+  make_room(&owner->held);
+  Shard &shard = shard_of(request.hash);
+  MutexLock guard(shard.mutex);
+  return grant_now(&shard, request);
+}
+
+Status LockTable::lock_recovered(LockOwner *owner, const LockKey &key) {
+  if (!impl_->lock_past_ranges(owner->state_.get(), key))
+    return Status(Code::kLockTimeout, "the row is locked");
+  impl_->bound_row_locks(owner->state_.get());
   return Status::Ok();
+}
+
+Grant *LockTable::Impl::find_own(const Shard &shard, const Request &request) {
+  Lock *lock = find(shard, request.key, request.hash);
+  return lock == nullptr ? nullptr : find_grant(lock, request.owner);
 }
 
 bool LockTable::Impl::has_row_lock(const LockKey &key) const {
@@ -346,6 +362,7 @@ bool LockTable::Impl::grant_now(Shard *shard, const Request &request) {
   bool is_new = false;
   Grant *grant = try_grant(lock, request.owner, request.mode, &is_new);
   if (grant == nullptr) return false;
+  grant->is_read |= request.use == LockUse::kRead;
   if (is_new)
     add_held(request.owner, grant);
   else if (lock->queue_head != nullptr && before_wait)
@@ -379,11 +396,9 @@ bool LockTable::Impl::grant_after_look(Request *request, bool enqueue_it) {
 
 // Waits for row ranges of other owners, and for the row lock, until the lock is granted.
 Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool *waited) {
-  if (grant_after_look(request, false)) {
-    if (!request->in_own_range) pin_exchanged(*request);
-    return Status::Ok();
-  }
-  for (const auto began = Clock::now();;) {
+  const auto began = Clock::now();
+  for (;;) {
+    if (grant_after_look(request, false)) break;
     const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began);
     const auto spent_ms = static_cast<uint64_t>(spent.count());
     if (spent_ms >= wait.timeout_ms) {
@@ -396,9 +411,8 @@ Status LockTable::Impl::lock_slowly(Request *request, const LockWait &wait, bool
     // grant it again.
     request->slot = nullptr;
     request->state = RequestState::kWaiting;
-    if (grant_after_look(request, false)) break;
   }
-  pin_exchanged(*request);
+  if (!request->in_own_range) pin_exchanged(*request);
   return Status::Ok();
 }
 
@@ -415,8 +429,7 @@ void LockTable::Impl::pin_exchanged(const Request &request) {
   any.mode = LockMode::kShared;
   if (!own_row_range_serves(slot, any)) return;
   MutexLock guard(shard.mutex);
-  Lock *lock = find(shard, request.key, request.hash);
-  if (Grant *own = lock == nullptr ? nullptr : find_grant(lock, request.owner)) own->taken = kTakenMax;
+  if (Grant *own = find_own(shard, request)) own->taken = kTakenMax;
 }
 
 bool LockTable::holds(LockOwner *owner, const LockKey &key, LockMode mode) const {
@@ -440,9 +453,7 @@ void LockTable::unlock(LockOwner *owner, const LockKey &key) {
   if (--grant->taken > 0) return;
   state->held[grant->index] = nullptr;
   state->held_count.fetch_sub(1, std::memory_order_relaxed);
-  remove_grant(grant);
-  grant_waiters(lock);
-  remove_if_unused(&shard, lock);
+  release_grant(&shard, grant);
   trim_held(state);
 }
 
@@ -455,12 +466,9 @@ void LockTable::unlock_all(LockOwner *owner) {
   LockOwner::State *state = owner->state_.get();
   for (Grant *grant : state->held) {
     if (grant == nullptr) continue;
-    Lock *lock = grant->lock;
-    Shard &shard = impl_->shard_of(lock->hash);
+    Shard &shard = impl_->shard_of(grant->lock->hash);
     MutexLock guard(shard.mutex);
-    remove_grant(grant);
-    grant_waiters(lock);
-    remove_if_unused(&shard, lock);
+    release_grant(&shard, grant);
   }
   if (state->held.capacity() > 4096) std::vector<Grant *>().swap(state->held);
   state->held.clear();

@@ -20,6 +20,7 @@
 //   LOCK-4  When lock_insert() calls `write`, its key lies in no range that another owner has locked. A range
 //           is granted only up to the first key that another owner has written and not committed.
 //   LOCK-5  An owner's row ranges lock at least what its row locks would lock if they were kept one by one.
+//   LOCK-6  release_rest() releases no lock on a key for which keep_written() was called.
 // Tests: lock_table_test.cc (compatibility, order, kill), range_lock_test.cc (LOCK-4), row_range_test.cc
 //        (LOCK-5), lock_stress_test.cc (LOCK-1 to LOCK-3 and LOCK-5 against a model), range_test.cc (LOCK-4
 //        with threads).
@@ -40,6 +41,18 @@
 namespace atoll::txn {
 
 enum class LockMode : uint8_t { kShared, kExclusive };
+
+// Why a transaction locks a row. kRead: it reads the row, perhaps in order to change it. kClaim: it wants to
+// write a new row or entry under the key, and looks whether the key is free.
+enum class LockUse : uint8_t { kRead, kClaim };
+
+// Which locks a transaction keeps when it is prepared. In each case it keeps the row locks on the keys that
+// it has written.
+enum class KeptLocks : uint8_t {
+  kAll,        // all locks
+  kExclusive,  // and the exclusive row locks and row ranges of its reads
+  kWritten,    // no others
+};
 
 // The key that a lock is on.
 struct LockKey {
@@ -122,6 +135,9 @@ struct Deadlock {
   uint64_t found_us = 0;  // since 1970
 };
 
+// The locks of all transactions of one database. The Manager owns it, and it outlives all LockOwners.
+// Threads: any; each function that gets a LockOwner, except kill(), is called by the one thread that
+// uses that owner.
 class LockTable {
  public:
   LockTable();
@@ -146,9 +162,10 @@ class LockTable {
   void set_victim_preference(VictimPreference callback);
 
   // Takes or upgrades a lock. Sets *waited (may be nullptr) to true if the call waited: then other
-  // transactions have possibly changed the row since the caller last read it.
+  // transactions may have changed the row since the caller last read it.
   // Errors: kLockTimeout, kDeadlock (the caller rolls the whole transaction back), kInterrupted (kill()).
-  Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited);
+  Status lock(LockOwner *owner, const LockKey &key, LockMode mode, const LockWait &wait, bool *waited,
+              LockUse use = LockUse::kRead);
 
   // An owner with more than `count` row locks exchanges them for row ranges, at most `ranges_max` for each
   // index and mode. Row locks for which another owner waits are not exchanged. count = 0: no owner exchanges
@@ -176,16 +193,23 @@ class LockTable {
   bool has_ranges(const LockKey &key) const;
   // Lets `narrow` cut [*lower, *upper) down to a range in which other owners have no uncommitted writes, then
   // locks that range. Never waits. Requires: both bounds in one index. `row`: the only key in the range that
-  // has a row. If nobody has a row lock on it, and no other owner a row range that conflicts, the range
-  // becomes a row range of this mode, too; then lock() grants the key without a row lock.
+  // has a row. The range also becomes a row range of this mode, and lock() then grants the key without a row
+  // lock. It does not if an owner has a row lock on the key, or another owner a conflicting row range.
   using Narrow = std::function<void(std::string *lower, std::string *upper)>;
   void lock_range(LockOwner *owner, uint32_t family_id, std::string *lower, std::string *upper,
                   const Narrow &narrow, std::optional<RowInRange> row = {});
   // Waits until no other owner's range contains `key`, then calls `write` before any such range can be
   // granted. `narrow` and `write` run under a mutex of the index, so they must not call the lock table.
-  // Errors: those of lock(), and what `write` returns.
+  // Errors: as lock(), and what `write` returns.
   Status lock_insert(LockOwner *owner, const LockKey &key, const LockWait &wait,
                      const std::function<Status()> &write);
+
+  // Called when the owner is prepared, which takes no more locks: keep_written() for each key that it has
+  // written, then release_rest() once, which releases all that `kept` does not name. For KeptLocks::kWritten,
+  // keep_written() makes a row lock of a lock that has become part of a row range. Returns false if another
+  // owner has a lock on the key; then the row ranges must stay (KeptLocks::kExclusive).
+  bool keep_written(LockOwner *owner, const LockKey &key, KeptLocks kept);
+  void release_rest(LockOwner *owner, KeptLocks kept);
 
   // Releases all locks and ranges of the owner. Returns when no other thread uses `owner` any more.
   void unlock_all(LockOwner *owner);

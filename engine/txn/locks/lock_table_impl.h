@@ -1,5 +1,6 @@
 // The inside of the lock table: shared by lock_table.cc (row locks and their queues), range_lock.cc (range
-// locks), row_range.cc (row ranges), lock_wait.cc (waiting) and deadlock.cc (the graph).
+// locks), row_range.cc (row ranges), prepared_locks.cc (what a prepared transaction releases), lock_wait.cc
+// (waiting) and deadlock.cc (the graph).
 //
 // Mutexes, in the order in which a thread takes them: graph mutex, one slot's mutex, one shard's, one owner's
 // wake mutex. Invariants
@@ -47,6 +48,8 @@ struct Grant {
   uint32_t index = 0;     // owner->held[index] is this grant; used by the owner's thread only
   uint16_t taken = 0;     // lock() calls not taken back by unlock(); stays at the maximum once reached
   LockMode mode = LockMode::kShared;
+  bool is_read = false;     // true: a lock() with LockUse::kRead was granted
+  bool is_written = false;  // true: see LockTable::keep_written()
 };
 
 // kGranted is set by the thread that grants the lock to the waiter, kDeadlock by the thread that has chosen
@@ -67,6 +70,7 @@ struct Request {
   Clock::time_point since;       // when the wait began
   uint32_t hash = 0;             // of `key`; not set for a lock_insert()
   LockMode mode = LockMode::kShared;
+  LockUse use = LockUse::kRead;
   bool upgrade = false;       // true: the owner holds a shared lock and wants an exclusive one
   bool in_own_range = false;  // true: the owner's row range serves, so it needs no row lock
   RequestState state = RequestState::kWaiting;  // guarded by Impl::mutex_of() of the request
@@ -113,6 +117,13 @@ struct RangeHold {
   std::array<KeyRanges, 2> rows;  // row ranges, by LockMode
 
   bool has_row_ranges() const { return rows[0].size() + rows[1].size() > 0; }
+  // Whether the row ranges refuse other owners a lock in `mode`. has_keys(ranges): whether a set of ranges
+  // has keys of that lock.
+  template <typename HasKeys>
+  bool refuses(LockMode mode, const HasKeys &has_keys) const {
+    const auto &[shared, exclusive] = rows;
+    return has_keys(exclusive) || (mode == LockMode::kExclusive && has_keys(shared));
+  }
 };
 
 // The holds of all indexes with the same hash; see Impl::slot_of().
@@ -126,6 +137,8 @@ struct alignas(64) RangeSlot {
   Request *queue_head = nullptr;  // the requests that wait for ranges of this slot, in any order
 };
 
+// The inside of a LockOwner. Grants and requests point to it, so it stays at one address while the
+// owner holds a lock or waits (LOCKTAB-2).
 struct LockOwner::State {
   LockOwner *self = nullptr;
   uint64_t transaction_id = 0;
@@ -146,14 +159,15 @@ struct LockOwner::State {
   bool woken ATOLL_GUARDED_BY(wake_mutex) = false;   // true: the owner must check its request again
   bool killed ATOLL_GUARDED_BY(wake_mutex) = false;  // true: see LockTable::kill()
 
-  std::atomic<uint32_t> pins{0};  // number of BeforeWait callbacks that possibly use `user` now
+  std::atomic<uint32_t> pins{0};  // number of BeforeWait callbacks that may use `user` now
   Request *waiting = nullptr;     // its queued request; nullptr: it does not wait. Guarded by the graph mutex
 };
 
+// The inside of a LockTable: the tables, the callbacks and counters, and the functions that its files
+// share.
 struct LockTable::Impl {
-  static constexpr size_t kShards =
-      256;  // number of hash tables for row locks: one per highest byte of a hash
-  static constexpr size_t kSlots = 256;  // number of lists of range locks and row ranges
+  static constexpr size_t kShards = 256;  // number of hash tables for row locks
+  static constexpr size_t kSlots = 256;   // number of lists of range locks and row ranges
 
   mutable std::array<Shard, kShards> shards;
   mutable std::array<RangeSlot, kSlots> slots;
@@ -168,6 +182,7 @@ struct LockTable::Impl {
   std::atomic<size_t> row_locks_max{0};  // 0: no limit
   std::atomic<size_t> row_ranges_max{KeyRanges::kRangesMax};
 
+  // The highest byte of the hash decides: bucket_of() uses its lowest bits.
   Shard &shard_of(uint32_t hash) const { return shards[hash >> 24]; }
 
   RangeSlot &slot_of(const LockKey &key) const;
@@ -178,6 +193,10 @@ struct LockTable::Impl {
   // In lock_table.cc. grant_now() requires the shard's mutex and what LOCKTAB-5 asks for; it returns true if
   // the lock is granted.
   bool grant_now(Shard *shard, const Request &request);
+  // The owner's grant of a row lock; nullptr: it has none. Requires: the shard's mutex.
+  static Grant *find_own(const Shard &shard, const Request &request);
+  // Takes an exclusive row lock without a look at the row ranges. Returns false if another owner has one.
+  bool lock_past_ranges(LockOwner::State *owner, const LockKey &key);
   bool has_row_lock(const LockKey &key) const;  // of any owner, or a request for one. Takes the shard's mutex
   Status lock_slowly(Request *request, const LockWait &wait, bool *waited);
   void pin_exchanged(const Request &request);
@@ -191,16 +210,17 @@ struct LockTable::Impl {
   // In row_range.cc.
   void bound_row_locks(LockOwner::State *owner);
   void exchange_row_locks(LockOwner::State *owner);
-  // Makes [lower, upper) a row range if nobody has a row lock on the key of `row`, which is in it, and no
-  // other owner a conflicting row range: two owners with such ranges would wait for each other. All three
-  // require the slot's mutex.
+  // Both make [lower, upper) a row range and require the slot's mutex. lock_row_in_range() makes none if an
+  // owner has a row lock on the key of `row`, which is in the range, or if another owner has a row range that
+  // conflicts. Two owners with conflicting row ranges would wait for each other.
   void lock_row_in_range(RangeHold *hold, const RowInRange &row, std::string_view lower,
                          std::string_view upper);
-  bool may_be_row_range(const RangeHold &own, LockMode mode, std::string_view lower,
-                        std::string_view upper) const;
   void add_row_range(RangeHold *hold, LockMode mode, std::string_view lower, std::string_view upper);
   size_t exchange_some(LockOwner::State *owner, const std::vector<Grant *> &sorted, size_t from);
   void release_ranges(LockOwner::State *owner);
+  void release_hold(RangeHold *hold);
+  // In prepared_locks.cc. Returns true if the hold is gone.
+  bool release_part(RangeHold *hold, KeptLocks kept);
 
   // In lock_wait.cc. wait_for() waits for a request that could not be granted at once. No exception may leave
   // a wait, because other threads have pointers to the request.
@@ -252,13 +272,10 @@ void each_range_holder(const RangeSlot &slot, const LockOwner::State *owner, con
 // mutex.
 template <typename Visit>
 void each_row_range_holder(const RangeSlot &slot, const Request &request, const Visit &visit) {
+  const auto has_key = [&request](const KeyRanges &ranges) { return ranges.contains(request.key.key); };
   for (const auto &hold : slot.holds) {
     if (hold->owner == request.owner || hold->family_id != request.key.family_id) continue;
-    const auto &[shared, exclusive] = hold->rows;
-    if (exclusive.contains(request.key.key) ||
-        (request.mode == LockMode::kExclusive && shared.contains(request.key.key))) {
-      visit(hold->owner);
-    }
+    if (hold->refuses(request.mode, has_key)) visit(hold->owner);
   }
 }
 
@@ -279,12 +296,20 @@ void each_blocker(const Request &request, const Visit &visit) {
 }
 
 // In lock_table.cc. All require the mutex of the lock's shard.
-void dequeue(Request *request);  // or the slot's mutex, if the request is queued in a slot
+uint32_t hash_of(const LockKey &key);  // needs no mutex
+void dequeue(Request *request);        // or the slot's mutex, if the request is queued in a slot
 void grant_waiters(Lock *lock);  // grants requests from the front of the queue while possible, and wakes
                                  // their owners
 void remove_if_unused(Shard *shard, Lock *lock);
 void add_held(LockOwner::State *owner, Grant *grant);
 void remove_grant(Grant *grant);
+// Removes the grant and the lock if nobody needs it any more, and grants what waited for it.
+inline void release_grant(Shard *shard, Grant *grant) {
+  Lock *const lock = grant->lock;
+  remove_grant(grant);
+  grant_waiters(lock);
+  remove_if_unused(shard, lock);
+}
 void trim_held(LockOwner::State *owner);
 
 // In lock_list.cc. Describes a waiting request, but does not say which transaction blocks it.
@@ -295,6 +320,7 @@ LockInfo info_of(const Request &request, Clock::time_point now);
 RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key);
 RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &key);
 bool has_blocker(const Request &request);
+void grant_waiting(RangeSlot *slot);  // grants the waiting requests that have no blocker any more
 void enqueue_in_slot(Request *request);
 void wake_waiting(const RangeSlot &slot);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/border/assert.h"
 #include "base/border/border.h"
 #include "txn/locks/lock_table_impl.h"
 
@@ -20,7 +21,10 @@ class PinnedOwners {
   PinnedOwners() = default;
   ~PinnedOwners() {
     // Another thread can destroy an owner as soon as the owner's count is 0.
-    for (LockOwner::State *owner : all_) owner->pins.fetch_sub(1);
+    for (LockOwner::State *owner : all_) {
+      const uint32_t before = owner->pins.fetch_sub(1);
+      ATOLL_ASSERT(before > 0);
+    }
   }
   PinnedOwners(const PinnedOwners &) = delete;
   PinnedOwners &operator=(const PinnedOwners &) = delete;
@@ -49,6 +53,11 @@ void await_no_pins(LockOwner::State *owner) {
   while (owner->pins.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
+LockOwner::~LockOwner() {
+  await_no_pins(state_.get());
+  ATOLL_ASSERT(held_in_all(*state_) == 0 && state_->ranges.empty());  // LOCKTAB-2
+}
+
 // Queues `request` and breaks the cycles that it closes. Returns true if it has queued `request`: then the
 // caller waits, unless *status is an error, and calls end_wait(). Returns false if it has not: the lock is
 // granted (for an insert: no range blocks it any more), or the owner was killed and *status is kInterrupted.
@@ -70,6 +79,7 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
     request->spare = std::make_unique<Grant>();
     if (grant_after_look(request, true)) return false;
   }
+  ATOLL_ASSERT(owner->waiting == nullptr);
   owner->waiting = request;
   waits.fetch_add(1, std::memory_order_relaxed);
   *status = guarded([&]() ATOLL_UNCHECKED_THREADS {  // graph_mutex is held
@@ -84,6 +94,7 @@ bool LockTable::Impl::start_wait(Request *request, Status *status) {
 // a kill or an error, so the lock is not granted.
 RequestState LockTable::Impl::end_wait(Request *request) {
   MutexLock graph(graph_mutex);
+  ATOLL_ASSERT(request->owner->waiting == request);
   request->owner->waiting = nullptr;
   if (const auto it = waiting_since.find(request->since); it != waiting_since.end()) waiting_since.erase(it);
   // This also waits for a thread that is waking this owner and still uses its State.

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 
+#include "base/border/assert.h"
 #include "txn/locks/lock_table_impl.h"
 
 namespace atoll::txn {
@@ -17,6 +18,8 @@ namespace atoll::txn {
 namespace {
 
 std::string_view index_start(const LockKey &key) { return key.key.substr(0, kIndexStartBytes); }
+
+}  // namespace
 
 void grant_waiting(RangeSlot *slot) {
   for (Request *request = slot->queue_head; request != nullptr;) {
@@ -29,8 +32,6 @@ void grant_waiting(RangeSlot *slot) {
     request = next;
   }
 }
-
-}  // namespace
 
 RangeHold *find_hold(const RangeSlot &slot, const LockOwner::State *owner, const LockKey &key) {
   for (const auto &hold : slot.holds) {
@@ -53,6 +54,7 @@ RangeHold *make_hold(RangeSlot *slot, LockOwner::State *owner, const LockKey &ke
   slot->holds.push_back(std::move(made));
   owner->ranges.push_back(hold);
   slot->count.fetch_add(1);
+  ATOLL_ASSERT(slot->count.load() == slot->holds.size());
   return hold;
 }
 
@@ -94,7 +96,7 @@ void LockTable::lock_range(LockOwner *owner, uint32_t family_id, std::string *lo
   if (*lower >= *upper) return;
   hold->ranges.add(*lower, *upper);
   if (row && row->key >= *lower && row->key < *upper) impl_->lock_row_in_range(hold, *row, *lower, *upper);
-  // Inserts that wait already possibly have to wait for this owner now, too. Wake them, so that they call
+  // Inserts that wait already may have to wait for this owner now, too. Wake them, so that they call
   // BeforeWait for this owner.
   if (impl_->before_wait) wake_waiting(slot);
 }
@@ -130,18 +132,22 @@ Status LockTable::lock_insert(LockOwner *owner, const LockKey &key, const LockWa
   }
 }
 
+void LockTable::Impl::release_hold(RangeHold *hold) {
+  RangeSlot &slot = *hold->slot;
+  MutexLock guard(slot.mutex);
+  const auto is_it = [hold](const std::unique_ptr<RangeHold> &other) { return other.get() == hold; };
+  const auto place = std::find_if(slot.holds.begin(), slot.holds.end(), is_it);
+  ATOLL_ASSERT(place != slot.holds.end());
+  ATOLL_ASSERT(!hold->has_row_ranges() || slot.row_ranges.load() > 0);
+  if (hold->has_row_ranges()) slot.row_ranges.fetch_sub(1);
+  std::swap(*place, slot.holds.back());
+  slot.holds.pop_back();
+  slot.count.fetch_sub(1);
+  grant_waiting(&slot);
+}
+
 void LockTable::Impl::release_ranges(LockOwner::State *owner) {
-  for (RangeHold *hold : owner->ranges) {
-    RangeSlot &slot = *hold->slot;
-    MutexLock guard(slot.mutex);
-    const auto is_it = [hold](const std::unique_ptr<RangeHold> &other) { return other.get() == hold; };
-    const auto place = std::find_if(slot.holds.begin(), slot.holds.end(), is_it);
-    if (hold->has_row_ranges()) slot.row_ranges.fetch_sub(1);
-    std::swap(*place, slot.holds.back());
-    slot.holds.pop_back();
-    slot.count.fetch_sub(1);
-    grant_waiting(&slot);
-  }
+  for (RangeHold *hold : owner->ranges) release_hold(hold);
   owner->ranges.clear();
 }
 

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/border/assert.h"
 #include "txn/locks/lock_table_impl.h"
 
 namespace atoll::txn {
@@ -38,6 +39,15 @@ void set_range_end(std::string_view key, std::string *end) {
 bool comes_first(const Grant *a, const Grant *b) {
   if (a->lock->family_id != b->lock->family_id) return a->lock->family_id < b->lock->family_id;
   return a->lock->key() < b->lock->key();
+}
+
+// Whether a row range [lower, upper) of the owner of `own` conflicts with a row range of another owner.
+bool meets_row_range(const RangeHold &own, LockMode mode, std::string_view lower, std::string_view upper) {
+  const auto has_keys = [=](const KeyRanges &ranges) { return ranges.overlaps(lower, upper); };
+  const auto &holds = own.slot->holds;
+  return std::any_of(holds.begin(), holds.end(), [&](const auto &hold) {
+    return hold->owner != own.owner && hold->family_id == own.family_id && hold->refuses(mode, has_keys);
+  });
 }
 
 }  // namespace
@@ -76,26 +86,16 @@ void LockTable::Impl::exchange_row_locks(LockOwner::State *owner) {
 // overtaken.
 void LockTable::Impl::lock_row_in_range(RangeHold *hold, const RowInRange &row, std::string_view lower,
                                         std::string_view upper) {
-  if (!may_be_row_range(*hold, row.mode, lower, upper)) return;
+  if (meets_row_range(*hold, row.mode, lower, upper)) return;
   if (hold->slot->row_ranges.load() == 0) {
-    const std::string behind = std::string(row.key) + '\0';
     if (lower < row.key) return add_row_range(hold, row.mode, lower, row.key);
+    const std::string behind = std::string(row.key) + '\0';
     if (behind < upper) add_row_range(hold, row.mode, behind, upper);
     return;
   }
   if (has_row_lock({hold->family_id, row.key})) return;
   add_row_range(hold, row.mode, lower, upper);
   hold->owner->exchanged.fetch_add(1, std::memory_order_relaxed);
-}
-
-bool LockTable::Impl::may_be_row_range(const RangeHold &own, LockMode mode, std::string_view lower,
-                                       std::string_view upper) const {
-  return std::none_of(own.slot->holds.begin(), own.slot->holds.end(), [&](const auto &hold) {
-    const auto &[shared, exclusive] = hold->rows;
-    return hold->owner != own.owner && hold->family_id == own.family_id &&
-           (exclusive.overlaps(lower, upper) ||
-            (mode == LockMode::kExclusive && shared.overlaps(lower, upper)));
-  });
 }
 
 void LockTable::Impl::add_row_range(RangeHold *hold, LockMode mode, std::string_view lower,
@@ -126,13 +126,14 @@ size_t LockTable::Impl::exchange_some(LockOwner::State *owner, const std::vector
     Shard &shard = shard_of(lock->hash);
     MutexLock guard(shard.mutex);
     if (lock->queue_head != nullptr) continue;
+    ATOLL_ASSERT(owner->held[grant->index] == grant);
     owner->held[grant->index] = nullptr;
     owner->held_count.fetch_sub(1, std::memory_order_relaxed);
     owner->exchanged.fetch_add(1, std::memory_order_relaxed);
     remove_grant(grant);
     remove_if_unused(&shard, lock);
   }
-  // A request that waits for other row ranges possibly has to wait for this owner now, too. Wake it, so that
+  // A request that waits for other row ranges may have to wait for this owner now, too. Wake it, so that
   // it calls BeforeWait for this owner.
   if (before_wait) wake_waiting(slot);
   return at;

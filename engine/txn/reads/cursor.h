@@ -20,6 +20,7 @@
 #include "base/mutant.h"
 #include "base/work.h"
 #include "txn/reads/entry_list.h"
+#include "txn/reads/queue_heads.h"
 
 namespace atoll::txn {
 
@@ -43,16 +44,22 @@ struct RememberedRange {
   bool is_whole = false;  // true: `entries` are all entries of the range; false: only the first ones
 };
 
+// Made by Transaction::scan(). It must not outlive its transaction, and only the thread of the
+// transaction uses it.
 class Cursor final : public rocksdb::Iterator {
  public:
   static constexpr size_t kRememberedEntriesMax = 16;      // most entries of one range
   static constexpr size_t kRememberedBytesMax = 16 << 10;  // most bytes of the entries of one range
   static constexpr size_t kRememberedRangesMax = 256;      // most ranges
 
-  // `entries` shows only entries within `bounds`, to which its read options point.
-  Cursor(std::unique_ptr<CursorBounds> bounds, std::unique_ptr<rocksdb::Iterator> entries,
-         bool has_own_writes)
-      : bounds_(std::move(bounds)), entries_(std::move(entries)), has_own_writes_(has_own_writes) {
+  // `entries` shows only entries within `bounds`, to which its read options point. `heads` may be nullptr; if
+  // the cursor has own writes, `entries` uses it.
+  Cursor(std::unique_ptr<CursorBounds> bounds, std::unique_ptr<HeadSearch> heads,
+         std::unique_ptr<rocksdb::Iterator> entries, bool has_own_writes)
+      : bounds_(std::move(bounds)),
+        heads_(std::move(heads)),
+        entries_(std::move(entries)),
+        has_own_writes_(has_own_writes) {
     count_work(WorkKind::kCursorsOpened);
   }
 
@@ -62,7 +69,9 @@ class Cursor final : public rocksdb::Iterator {
   bool refresh() {
     ranges_.clear();
     leave_range();
-    return !has_own_writes_ && entries_->Refresh().ok();
+    if (has_own_writes_) return false;
+    if (heads_ != nullptr) heads_->note_view();
+    return entries_->Refresh().ok();
   }
 
   // True if the transaction's own writes are merged in. Such a cursor must be destroyed before the
@@ -113,7 +122,7 @@ class Cursor final : public rocksdb::Iterator {
   }
   void Seek(const rocksdb::Slice &target) override {
     if (range_ != nullptr && !range_->is_whole && target.compare(last_key(*range_)) > 0) leave_range();
-    if (range_ == nullptr) return search([&] { entries_->Seek(target); });
+    if (range_ == nullptr) return search([&] { seek_entries(target); });
     size_t place = 0;
     while (place < range_->entries.size() && range_->entries.key(place) < target.ToStringView()) ++place;
     stand(place);
@@ -133,6 +142,10 @@ class Cursor final : public rocksdb::Iterator {
   }
 
  private:
+  void seek_entries(const rocksdb::Slice &target) {
+    if (heads_ == nullptr || has_own_writes_) return entries_->Seek(target);
+    heads_->seek(entries_.get(), target, *bounds_);
+  }
   template <typename Move>
   void search(const Move &seek) {
     count_work(WorkKind::kCursorSeeks);
@@ -167,6 +180,7 @@ class Cursor final : public rocksdb::Iterator {
   }
 
   const std::unique_ptr<CursorBounds> bounds_;  // must outlive entries_
+  const std::unique_ptr<HeadSearch> heads_;     // must outlive entries_
   const std::unique_ptr<rocksdb::Iterator> entries_;
   const bool has_own_writes_;
   std::map<std::string, RememberedRange> ranges_;  // by their lower bounds

@@ -13,8 +13,8 @@ std::string_view view(const rocksdb::Slice &slice) { return {slice.data(), slice
 }  // namespace
 
 MergedIterator::MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own,
-                               const CursorBounds *bounds)
-    : base_(std::move(base)), own_(std::move(own)), bounds_(bounds) {}
+                               const CursorBounds *bounds, HeadSearch *heads)
+    : base_(std::move(base)), own_(std::move(own)), bounds_(bounds), heads_(heads) {}
 
 rocksdb::Status MergedIterator::status() const {
   if (!base_->status().ok()) return base_->status();
@@ -93,7 +93,7 @@ void MergedIterator::SeekToLast() {
 
 void MergedIterator::Seek(const rocksdb::Slice &target) {
   forward_ = true;
-  base_->Seek(target);
+  heads_ == nullptr ? base_->Seek(target) : heads_->seek(base_.get(), target, *bounds_);
   own_.seek(view(target) < bounds_->lower ? std::string_view(bounds_->lower) : view(target));
   settle();
 }

@@ -15,7 +15,9 @@ class MergedIterator final : public rocksdb::Iterator {
  public:
   // `base` shows only entries within `bounds` by itself. `bounds` must outlive this object, and can change
   // before each search.
-  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, const CursorBounds *bounds);
+  // `heads` searches in `base`; nullptr: no heads are known. It must outlive this object, too.
+  MergedIterator(std::unique_ptr<rocksdb::Iterator> base, OwnCursor own, const CursorBounds *bounds,
+                 HeadSearch *heads);
 
   bool Valid() const override { return current_ != Current::kNone; }
   void SeekToFirst() override;
@@ -43,6 +45,7 @@ class MergedIterator final : public rocksdb::Iterator {
   std::unique_ptr<rocksdb::Iterator> base_;
   OwnCursor own_;
   const CursorBounds *const bounds_;
+  HeadSearch *const heads_;
   Current current_ = Current::kNone;
   bool equal_ = false;   // true: both sides have the current key
   bool forward_ = true;  // the direction of the last move

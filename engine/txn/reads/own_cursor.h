@@ -31,7 +31,7 @@ class OwnCursor {
   bool removed() const {
     return current_ == kMemory ? memory_->write().removed : runs_[current_ - 1]->removed();
   }
-  // Errors: those of reading the files. After an error the cursor is not valid.
+  // Errors: as a read of the files. After an error the cursor is not valid.
   Status status() const;
 
   void seek(std::string_view key);         // the first >= key

@@ -32,6 +32,7 @@ struct OwnKey {
   OwnWrite *newest = nullptr;
 };
 
+// The index of one family of a WriteSet, which owns it. The arena of the set owns keys and versions.
 class KeyIndex {
  public:
   class Iterator;

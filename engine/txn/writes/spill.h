@@ -71,6 +71,8 @@ class SpilledRun {
 
 using Runs = std::vector<std::shared_ptr<SpilledRun>>;  // the oldest first
 
+// The spilled writes of one transaction, which makes it when its writes exceed the memory for the first
+// time.
 class Spill {
  public:
   // The first run creates `directory`.

@@ -1,0 +1,112 @@
+// See reference_search.h.
+#include "table/foreign/reference_search.h"
+
+#include <algorithm>
+
+namespace atoll::table {
+namespace {
+
+// How many rows a statement remembers. A statement that inserts many children has few parents, or so many
+// that remembering them does not pay.
+constexpr size_t kKnownMax = 256;
+
+// The position among the stored columns of the column in a part of an index; -1: it is virtual. Columns are
+// told apart by their places in the record, because the source of a part need not have an id.
+int stored_column(const Layout &layout, const codec::KeyPart &part) {
+  for (size_t i = 0; i < layout.row().column_count(); i++)
+    if (layout.row().column(i).record_offset == part.source.record_offset) return static_cast<int>(i);
+  return -1;
+}
+
+// The stored columns of an index. The cursor unpacks them in order to see whether a row still has the entry
+// by which it was found.
+std::vector<uint32_t> stored_columns_of(const Layout &layout, size_t index) {
+  std::vector<uint32_t> stored;
+  if (layout.is_primary(index)) return stored;
+  for (const codec::KeyPart &part : layout.index(index).parts)
+    if (const int column = stored_column(layout, part); column >= 0)
+      stored.push_back(static_cast<uint32_t>(column));
+  std::sort(stored.begin(), stored.end());
+  stored.erase(std::unique(stored.begin(), stored.end()), stored.end());
+  return stored;
+}
+
+}  // namespace
+
+bool ViewWithoutTable::compute_virtual_columns(size_t index, uint8_t *) {
+  for (const codec::KeyPart &part : table_.layout().index(index).parts)
+    if (stored_column(table_.layout(), part) < 0) return false;
+  return true;
+}
+
+ReferenceSearch::ReferenceSearch(Statement *statement, txn::LockTable *locks, Target target)
+    : target_(std::move(target)), table_(statement), cursor_(&table_, &locks_, &view_) {
+  record_.resize(target_.record_bytes);
+  table_.connect(locks, false);
+  table_.set_layout(target_.layout);
+  table_.mutable_mode()->lock = RowLock::kShared;
+  std::vector<uint32_t> &stored = cursor_.wanted().stored;
+  stored = stored_columns_of(table_.layout(), target_.index);
+  const auto row_end = static_cast<uint32_t>(target_.row_end);
+  if (target_.row_end >= 0 && !std::binary_search(stored.begin(), stored.end(), row_end))
+    stored.insert(std::upper_bound(stored.begin(), stored.end(), row_end), row_end);
+}
+
+// A present row has the largest TIMESTAMP(6) as its end.
+bool ReferenceSearch::is_history() const {
+  static constexpr std::string_view kMax("\x7F\xFF\xFF\xFF\x0F\x42\x3F", 7);
+  if (target_.row_end < 0) return false;
+  const codec::Column &column = table_.layout().row().column(static_cast<size_t>(target_.row_end));
+  return std::string_view(record_).substr(column.record_offset, kMax.size()) != kMax;
+}
+
+void ReferenceSearch::end_statement() {
+  cursor_.end_statement();
+  known_.clear();
+}
+
+Status ReferenceSearch::find(const std::string &start, bool *found) {
+  *found = is_known(start);
+  return *found ? Status::Ok() : look_up(start, found);
+}
+
+Status ReferenceSearch::look_up(const std::string &start, bool *found) {
+  auto *record = reinterpret_cast<uint8_t *>(record_.data());
+  const IndexLayout &index = table_.layout().index(target_.index);
+  RowCursor::Found result = RowCursor::Found::kNone;
+  cursor_.begin_index(target_.index);
+  if (table_.layout().is_primary(target_.index) && target_.parts == index.user_parts)
+    ATOLL_RETURN_IF_ERROR(cursor_.get(start, false, record, &result));
+  else
+    ATOLL_RETURN_IF_ERROR(
+        cursor_.search({.key = start, .prefix = start, .parts = target_.parts}, record, &result));
+  while (result == RowCursor::Found::kRow && is_history())
+    ATOLL_RETURN_IF_ERROR(cursor_.next_same(record, &result));
+  if (result == RowCursor::Found::kTooNew)
+    return Status(Code::kBug, "a search for a reference has a snapshot");
+  *found = result == RowCursor::Found::kRow;
+  cursor_.end_index();
+  return *found ? remember(start) : Status::Ok();
+}
+
+// A committed row that this transaction has locked stays, unless the transaction itself removes it. A row
+// that the transaction has written is never remembered: a rollback to a savepoint may take it away.
+Status ReferenceSearch::remember(const std::string &start) {
+  txn::Transaction *transaction = table_.transaction();
+  if (transaction_id_ != transaction->id() || known_.size() >= kKnownMax) known_.clear();
+  transaction_id_ = transaction->id();
+  bool is_written = false;
+  ATOLL_RETURN_IF_ERROR(transaction->has_written(table_.family(), table_.row_key(), &is_written));
+  if (!is_written) known_.emplace(start, table_.row_key());
+  return Status::Ok();
+}
+
+bool ReferenceSearch::is_known(const std::string &start) const {
+  if (known_.empty() || transaction_id_ != table_.transaction()->id()) return false;
+  const auto entry = known_.find(start);
+  if (entry == known_.end()) return false;
+  bool is_written = true;
+  return table_.transaction()->has_written(table_.family(), entry->second, &is_written).ok() && !is_written;
+}
+
+}  // namespace atoll::table
