@@ -6,7 +6,9 @@ When a test fails, the end of each of its servers' error logs is part of the rep
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +23,10 @@ from harness.process import discard, exit_cleanly_on_signals, scratch_directory,
 from harness.proxy import FaultProxy
 from harness.server import Server, s3_options
 from harness.windows import only_in_test_bucket
+
+# Test modules draw their seeds when they are imported. With `pytest -n`, each worker imports them, and all workers must
+# draw the same ones, because seeds are part of the tests' names. The environment tells them the first number.
+random.seed(os.environ.setdefault("ATOLL_SEEDS_FROM", str(random.randrange(1 << 30))))
 
 # The S3 server of tests that do not choose one. `make test-bucket` runs its tests with each of the two in
 # turn.
@@ -89,6 +95,13 @@ class Lab:
 
     def logs(self) -> str:
         return "\n".join(f"---- {server.home.name} ----\n{server.log_tail(4000)}" for server in self.servers)
+
+
+@pytest.fixture(scope="session")
+def edit_entries() -> Path:
+    """The program that changes entries of a stopped server's tables and catalog."""
+    subprocess.run([paths.ROOT / "tools/build.sh", "--target", "atoll_edit_entries"], check=True)
+    return paths.BUILD / "cmake/engine/atoll_edit_entries"
 
 
 @pytest.fixture

@@ -40,11 +40,21 @@ check_setup() {
 }
 
 build_rust() {
-  (cd "$ATOLL_ROOT" && cargo build --release --locked --workspace --lib --bins)
-  if [ -x "$CARGO_TARGET_DIR/release/atollctl" ]; then
-    ln -f "$CARGO_TARGET_DIR/release/atollctl" "$build/atollctl" 2>/dev/null ||
-      cp -f "$CARGO_TARGET_DIR/release/atollctl" "$build/atollctl"
-  fi
+  local program=$CARGO_TARGET_DIR/release/atollctl
+  (cd "$ATOLL_ROOT" && cargo build --release --locked -p objstore-ffi -p atollctl --lib --bins)
+  strip_program "$program"
+}
+
+# As for the plugin, the debug information is in a file beside the program, where gdb and perf look for it. The
+# lock: a build with --asan may have waited for the same cargo.
+strip_program() {  # strip_program PROGRAM
+  (
+    flock 9
+    [ "$1" -nt "$build/atollctl" ] || exit 0
+    objcopy --only-keep-debug "$1" "$build/atollctl.debug"
+    objcopy --strip-unneeded --add-gnu-debuglink="$build/atollctl.debug" "$1" "$build/atollctl.new"
+    mv "$build/atollctl.new" "$build/atollctl"
+  ) 9>"$build/atollctl.lock"
 }
 
 configure() {
@@ -76,4 +86,5 @@ cmake --build "$tree" -j"$(nproc)" --target "${targets[@]}"
 if [[ " ${targets[*]} " == *" ha_atoll "* ]]; then
   "$ATOLL_ROOT/tools/check-plugin.sh" "$output/ha_atoll.so"
   say "built ${output#"$ATOLL_ROOT"/}/ha_atoll.so for MariaDB $MARIADB_VERSION"
+  "$ATOLL_ROOT/tools/installed-server.sh" "$MARIADB_VERSION"
 fi

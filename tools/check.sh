@@ -4,17 +4,19 @@
 #   tools/check.sh            reports findings, changes nothing; exit status 1 if there are any
 #   tools/check.sh --fix      applies the formatters instead
 #   tools/check.sh --quick    without clippy and clang-tidy (for a hook before each commit)
+#   tools/check.sh --all      with clang-tidy for all files (make check-all)
 #
-# clang-tidy is slow, so it checks only the files that the last commit or uncommitted work has changed; with
-# CLANG_TIDY=all, all files. It needs the compile commands of `make build`; without them it is left out, with
-# a message.
+# clang-tidy is slow, so it checks only the files that the last commit or uncommitted work has changed. With
+# --all or CLANG_TIDY=all it checks all files, as `.ci/run --all` does once a day. It needs the compile
+# commands of `make build`; without them it is left out, with a message.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 cd "$ATOLL_ROOT"
 # shellcheck disable=SC1091
 . build/setup.env
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ATOLL_ROOT/build/cargo}
-mode=${1:-all}
+mode=${1:-}
+[ "$mode" != --all ] || CLANG_TIDY=all
 ruff=$PYTHON_DIR/bin/ruff
 failed=()
 
@@ -46,7 +48,7 @@ clippy() { cargo clippy --release --locked --workspace --all-targets --quiet -- 
 
 changed_sources() {
   if [ "${CLANG_TIDY:-}" = all ]; then
-    find engine -name '*.cc'
+    find engine -name '*.cc' | sort
   else
     { git diff --name-only HEAD; git diff --name-only HEAD~1 2>/dev/null; } | grep -E '^engine/.*\.cc$' | sort -u
   fi

@@ -10,7 +10,7 @@
 # fail. The input is kept beside the programs, and its path is in the output.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
-CPP_TARGETS=(rows keys tables)
+CPP_TARGETS=(rows keys descriptions tables)
 # Each target has a folder of inputs, so the folders name the targets (fuzzing_test.rs fails when a Rust
 # target has none).
 mapfile -t RUST_TARGETS < <(find "$ATOLL_ROOT/fuzz/corpus" -mindepth 1 -type d -printf '%f\n' |
@@ -42,13 +42,14 @@ build_tables() {
 }
 
 build_cpp() {
-  local codec=$ATOLL_ROOT/engine/codec
+  local codec=$ATOLL_ROOT/engine/codec description=$ATOLL_ROOT/engine/catalog/description
   local sources=("$codec"/{key_codec,key_decode,key_parts,key_text,large_row,row_codec}.cc)
+  sources+=("$description"/{description_record,table_description}.cc)
   sources+=("$ATOLL_ROOT"/engine/base/{status,border/assert}.cc)
   sources+=("$ATOLL_ROOT/fuzz/engine_fuzz.cc")
   # Build again only if a source is newer than the program.
   if [ -x "$fuzz/engine_fuzz" ] &&
-    [ -z "$(find "$codec" "$ATOLL_ROOT/engine/base" "$ATOLL_ROOT/fuzz/engine_fuzz.cc" -newer "$fuzz/engine_fuzz" -name '*.[ch]*')" ]; then
+    [ -z "$(find "$codec" "$description" "$ATOLL_ROOT/engine/base" "$ATOLL_ROOT/fuzz/engine_fuzz.cc" -newer "$fuzz/engine_fuzz" -name '*.[ch]*')" ]; then
     return
   fi
   run_logged "$fuzz/clang.log" clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \

@@ -1,5 +1,5 @@
-"""Finds out for tools/tidy.py which text of C++, Rust and Python sources is code, and where functions begin
-and end.
+"""What the rules of tools/tidy.py look at: sources as text, code and comments, and where functions begin and
+end.
 
 This is no parser. It recognizes comments, strings and braces, and guesses by the text before a brace whether
 a function begins. The tests in tidy_test.py have the cases that matter for this code base.
@@ -8,7 +8,9 @@ a function begins. The tests in tidy_test.py have the cases that matter for this
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 # Each alternative matches one kind of text that is not code. Their order matters: comments first, then raw
 # strings, then strings.
@@ -22,6 +24,10 @@ RUST = re.compile(
     re.DOTALL,
 )
 PYTHON = re.compile(r'"""(?:\\.|[^\\])*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+
+# Comments are whole lines; what follows a command may be a part of a string.
+SHELL = re.compile(r"^\s*#[^\n]*", re.MULTILINE)
+PATTERNS = {".rs": RUST, ".py": PYTHON, ".cc": C_FAMILY, ".h": C_FAMILY}
 
 NOT_A_FUNCTION = re.compile(
     r"^\s*(namespace|class|struct|union|enum|extern\s*$|using|typedef|template\s*<[^>]*>\s*(class|struct))\b"
@@ -55,7 +61,7 @@ class Function:
 def blank_comments_and_strings(text: str, suffix: str) -> str:
     """Returns `text` with every comment and string replaced by spaces. Line breaks stay, so lines keep their
     numbers."""
-    pattern = {".rs": RUST, ".py": PYTHON}.get(suffix, C_FAMILY if suffix in (".cc", ".h") else None)
+    pattern = PATTERNS.get(suffix)
     if pattern is None:
         return text
     return pattern.sub(lambda match: re.sub(r"[^\n]", " ", match.group(0)), text)
@@ -129,3 +135,67 @@ def function_name(head: str) -> str:
     if not match or match.group(1) in CONTROL or re.search(r"[^=!<>]=\s*$", head):
         return ""
     return match.group(1)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One broken rule at one place."""
+
+    path: str
+    line: int
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.message}"
+
+
+@dataclass
+class Source:
+    """A source file for the rules: its text, and the text without comments and strings."""
+
+    path: str
+    text: str
+    # True for a .cc file with a .h file of the same name, whose comment says what both are for.
+    has_own_header: bool = False
+
+    def __post_init__(self) -> None:
+        self.lines = self.text.splitlines()
+        self.suffix = Path(self.path).suffix
+        self.code = blank_comments_and_strings(self.text, self.suffix)
+        self.code_lines = self.code.splitlines()
+
+    @property
+    def folder(self) -> str:
+        """The folder below engine/, or an empty string."""
+        parts = Path(self.path).parts
+        return parts[1] if len(parts) > 2 and parts[0] == "engine" else ""
+
+    @property
+    def is_test(self) -> bool:
+        return bool(re.search(r"(_test\.(cc|rs|py)|/tests?/.*|/test_[^/]*)$", self.path))
+
+    def functions(self) -> list[Function]:
+        return functions(self.code, self.suffix)
+
+    def comments(self) -> Iterator[tuple[int, str]]:
+        """Yields each line of a comment or docstring, with its number."""
+        for match in (PATTERNS.get(self.suffix) or SHELL).finditer(self.text):
+            if match.group(0).startswith(("//", "/*", "#", '"""')):
+                first = line_of(self.text, match.start())
+                yield from enumerate(match.group(0).splitlines(), first)
+
+
+class Ratchet:
+    """The listed exceptions: sizes above a limit, which may shrink but not grow."""
+
+    def __init__(self, listed: dict[str, int]) -> None:
+        self.listed = listed
+        self.seen: set[str] = set()
+
+    def allows(self, key: str, size: int) -> bool:
+        self.seen.add(key)
+        return size <= self.listed.get(key, 0)
+
+    def unused(self) -> list[str]:
+        return sorted(set(self.listed) - self.seen)

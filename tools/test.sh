@@ -28,53 +28,27 @@ part() {  # part NAME COMMAND...: false when it failed
   return "$status"
 }
 
-# Tests with a slow or unreachable bucket mostly wait, so they run beside other tests. Ten minutes of random
-# SQL, which need one core, run beside the tests that sleep (marked `waits`). The tests of the cost contracts
-# run alone, because some of them count background work.
+# The tests of the cost contracts run alone, because some of them count background work. Of all other tests three
+# run at a time: many of them mostly wait, for a bucket that is slow or away.
 integration() {
-  local random=tests/sql/test_random_sql.py failures=0
-  pytest_beside random-sql "$random"
-  pytest_beside waits-bucket -m waits tests/bucket
-  pytest_of -m waits --ignore tests/bucket tests || failures=1
-  end_beside || failures=1
-  pytest_of -m "not waits" tests/cost || failures=1
-  pytest_beside bucket -m "not waits" tests/bucket tests/windows
-  pytest_of -m "not waits" --ignore "$random" --ignore tests/bucket --ignore tests/windows --ignore tests/cost tests || failures=1
-  end_beside || failures=1
+  local failures=0
+  pytest_of tests/cost || failures=1
+  pytest_of -n 3 --dist worksteal --ignore tests/cost tests || failures=1
   return "$failures"
 }
 
 pytest_of() { build/bin/python -m pytest -q --durations=15 "$@"; }
 
-declare -A beside=()  # name -> process of the tests that run beside others
-pytest_beside() {  # pytest_beside NAME ARGUMENT...
-  local name=$1
-  shift
-  pytest_of "$@" >"$logs/$name.log" 2>&1 &
-  beside[$name]=$!
-  # Background processes do not get the terminal's signals, so they are killed at exit.
-  trap 'kill "${beside[@]}" 2>/dev/null || true' EXIT
-}
-end_beside() {  # false when one of them has failed
-  local name failures=0
-  for name in "${!beside[@]}"; do
-    wait "${beside[$name]}" || failures=1
-    cat "$logs/$name.log"
-  done
-  beside=()
-  trap - EXIT
-  return "$failures"
-}
-
-# Prints, for each failed part, the tests that failed and the last lines of its output, without skipped tests.
-# MTR prints what differs after the name of the test.
+# Prints, for each failed part, the last lines of its output, the tests that failed, and what pytest and the Rust
+# tests say of the reason. MTR prints what differs after the name of the test.
 show_failed() {
   local name
   for name in "${failed[@]}"; do
     say "---- $name failed:"
-    grep -E '^(FAILED|ERROR) ' "$logs/$name.log" || true
     grep -A 25 -F '[ fail ]' "$logs/$name.log" | head -60 || true
-    grep -v '^SKIPPED ' "$logs/$name.log" | tail -15
+    grep -v -e '^SKIPPED ' -e ' call  ' "$logs/$name.log" | tail -15
+    grep -A 3 -E '^thread .* panicked at' "$logs/$name.log" | head -40 || true
+    grep -E '^(FAILED |ERROR |E   )' "$logs/$name.log" | cut -c1-400 | head -60 || true
   done
 }
 

@@ -4,8 +4,9 @@
 Usage: tools/tidy.py [--root DIR]
 
 Every finding is one line, `file:line: rule: what is wrong; what to do instead`, and the exit status is 1 when there is
-one. The rules are the table RULES at the end. Old violations are listed in tools/tidy_ratchet.json with their
-size: they may shrink but not grow, and an entry that is no longer needed must be removed.
+one. The rules for one file are the table RULES; check() lists those for the whole tree. Old violations are listed in
+tools/tidy_ratchet.json with their size: they may shrink but not grow, and an entry that is no longer needed must be
+removed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from source_text import Function, blank_comments_and_strings, functions
+from source_text import Finding, Ratchet, Source
+from tidy_names import commented_files, invariant_tests, named_files, rule_names
+from tidy_types import type_sizes
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -69,63 +71,6 @@ BANNED_CALLS = {
     "gmtime": "gmtime_r",
     "abort": "ATOLL_ASSERT with a reason, or a Status",
 }
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One broken rule at one place."""
-
-    path: str
-    line: int
-    rule: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {self.rule}: {self.message}"
-
-
-@dataclass
-class Source:
-    """A source file for the rules: its text, and the text without comments and strings."""
-
-    path: str
-    text: str
-    # True for a .cc file with a .h file of the same name, whose comment says what both are for.
-    has_own_header: bool = False
-
-    def __post_init__(self) -> None:
-        self.lines = self.text.splitlines()
-        self.suffix = Path(self.path).suffix
-        self.code = blank_comments_and_strings(self.text, self.suffix)
-        self.code_lines = self.code.splitlines()
-
-    @property
-    def folder(self) -> str:
-        """The folder below engine/, or an empty string."""
-        parts = Path(self.path).parts
-        return parts[1] if len(parts) > 2 and parts[0] == "engine" else ""
-
-    @property
-    def is_test(self) -> bool:
-        return bool(re.search(r"(_test\.(cc|rs|py)|/tests?/.*|/test_[^/]*)$", self.path))
-
-    def functions(self) -> list[Function]:
-        return functions(self.code, self.suffix)
-
-
-class Ratchet:
-    """The listed exceptions: sizes above a limit, which may shrink but not grow."""
-
-    def __init__(self, listed: dict[str, int]) -> None:
-        self.listed = listed
-        self.seen: set[str] = set()
-
-    def allows(self, key: str, size: int) -> bool:
-        self.seen.add(key)
-        return size <= self.listed.get(key, 0)
-
-    def unused(self) -> list[str]:
-        return sorted(set(self.listed) - self.seen)
 
 
 def file_length(source: Source, ratchet: Ratchet) -> Iterator[Finding]:
@@ -291,62 +236,6 @@ RULES = (
 )
 
 
-RULES_DOCUMENT = "docs/internals/rules.md"
-
-
-def invariant_tests(root: Path, sources: list[Source]) -> Iterator[Finding]:
-    """Each rule in docs/internals/rules.md names existing tests: a function, a file, or an MTR test."""
-    document = root / RULES_DOCUMENT
-    if not document.exists():
-        return
-    words = {word for source in sources for word in re.findall(r"\w+", source.text)}
-    words |= {path.stem for path in (root / "mysql-test").glob("*/t/*.test")}
-    for number, line in enumerate(document.read_text().splitlines(), 1):
-        match = re.match(r"\| \*\*([A-Z]+-G?\d+)\*\* \|.*\|([^|]*)\|\s*$", line)
-        if not match:
-            continue
-        names = re.findall(r"`([^`]+)`", match.group(2))
-        if not names and "#" not in match.group(2):
-            yield Finding(RULES_DOCUMENT, number, "invariant", f"{match.group(1)} names no test and no issue")
-        for name in names:
-            if re.split(r"[.:/]", name)[-1] not in words:
-                message = f"{match.group(1)} names the test {name}, which is nowhere in the tree"
-                yield Finding(RULES_DOCUMENT, number, "invariant", message)
-
-
-def named_files(root: Path) -> Iterator[Finding]:
-    """Each file that a document names in backquotes, with a folder, exists: at this path, or at a path that
-    ends with it."""
-    documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("*/README.md")]
-    folders = [
-        root / name for name in ("engine", "crates", "tools", "tests", "bench", "docs", "mysql-test", "fuzz")
-    ]
-    paths = {f"/{path.relative_to(root)}" for folder in folders for path in folder.rglob("*.*")}
-    for document in documents:
-        name = str(document.relative_to(root))
-        for number, line in enumerate(document.read_text().splitlines(), 1):
-            for named in re.findall(r"`((?:[\w-]+/)+[\w-]+\.(?:cc|h|rs|py|sh|lua))`", line):
-                if not any(path.endswith(f"/{named}") for path in paths):
-                    message = f"it names {named}, which is nowhere in the tree; say where it is now"
-                    yield Finding(name, number, "named-file", message)
-
-
-def rule_names(sources: list[Source]) -> Iterator[Finding]:
-    """A name like LOCK-1 means one rule: only one file defines it, and others may refer to it with "See"."""
-    pattern = re.compile(r"\s*//[/!]?\s+([A-Z]+-G?\d+)(?::| {2,})\s*(?!See )\S")
-    first: dict[str, Source] = {}
-    for source in sources:
-        if source.is_test or "/testing/" in source.path or source.path.startswith("crates/protocol-model/"):
-            continue  # these files repeat the rules that they check
-        for number, line in enumerate(source.lines, 1):
-            if not (match := pattern.match(line)):
-                continue
-            owner = first.setdefault(match.group(1), source)
-            if owner is not source:
-                message = f"{match.group(1)} is a rule of {owner.path} already; a name means one rule"
-                yield Finding(source.path, number, "rule-name", message)
-
-
 def layers(root: Path) -> Iterator[Finding]:
     """ARCHITECTURE.md and engine/CMakeLists.txt agree with MAY_USE, SERVER_FOLDERS and ROCKSDB_FOLDERS. The
     document leaves out base, which all folders use, and CMake the folder handler, which is no library."""
@@ -468,7 +357,9 @@ def check(root: Path) -> list[Finding]:
     findings = [finding for source in sources for rule in RULES for finding in rule(source, ratchet)]
     findings += invariant_tests(root, sources)
     findings += named_files(root)
+    findings += commented_files(root, sources)
     findings += rule_names(sources)
+    findings += type_sizes(sources, ratchet)
     findings += layers(root)
     findings += guarded_borders(sources)
     findings += folder_sizes(sources)

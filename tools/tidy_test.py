@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from source_text import blank_comments_and_strings, functions
 from tidy import FILE_LINES_MAX, FOLDER_FILES_MAX, FUNCTION_LINES_MAX, check
+from tidy_types import TYPE_FILES_MAX, TYPE_FUNCTIONS_MAX
 
 CLEAN_CC = "// What this is for.\n#include <vector>\nint f() { return 0; }\n"
 
@@ -121,6 +122,42 @@ def test_a_file_that_a_document_names_must_be_there(tmp_path: Path) -> None:
         (2, "codec/gone.h,"),
         (2, "engine/a.h,"),
     ]
+
+
+def test_a_file_that_a_comment_names_must_be_there(tmp_path: Path) -> None:
+    write(tmp_path, "crates/x/src/gc/plan.rs", "//! See `gc/plan.rs` and plan.rs, not old/plan.rs.\n")
+    write(
+        tmp_path, "engine/lsm/a.h", "// Source: sql/handler.h, db/a.cc. Test: a_test.cc.\n/* gone.h\n * */\n"
+    )
+    write(tmp_path, "engine/lsm/b.cc", '// B.\nauto name = "gone.cc";  // lsm/a.h, kept.sst, <file>.cc\n')
+    write(tmp_path, "tools/a.py", '"""Reads plan.rs\nand lost.py."""\n\nNAME = "gone.py"\n')
+    write(tmp_path, "tools/a.sh", "# As gone.sh.\necho 'a # gone.py'\n")
+    found = [(f.path, f.line, f.message.split(" ")[3]) for f in check(tmp_path)]
+    assert found == [
+        ("crates/x/src/gc/plan.rs", 1, "old/plan.rs,"),
+        ("engine/lsm/a.h", 1, "a_test.cc,"),
+        ("engine/lsm/a.h", 2, "gone.h,"),
+        ("tools/a.py", 2, "lost.py,"),
+        ("tools/a.sh", 1, "gone.sh,"),
+    ]
+
+
+def test_a_type_has_few_functions_in_few_files(tmp_path: Path) -> None:
+    body = "".join(f"void T::f{number}() {{}}\n" for number in range(TYPE_FUNCTIONS_MAX))
+    write(tmp_path, "engine/lsm/a.cc", "// A.\n" + body)
+    write(tmp_path, "engine/txn/a.cc", "// A.\n" + body)
+    for number in range(TYPE_FILES_MAX):
+        rust = "//! A.\nstruct Own;\nimpl Own {\n fn f() {}\n}\nimpl<'a> T<'a> {\n fn f() {}\n}\n"
+        write(tmp_path, f"crates/x/src/a{number}.rs", rust + "impl Drop for T {\n fn drop() {}\n}\n")
+    assert check(tmp_path) == []
+    write(tmp_path, "engine/lsm/b.cc", "// B.\nvoid T::g() {}\n")
+    one_more = "//! B.\nstruct Own;\nimpl Own {\n fn f() {}\n}\nimpl T {\n fn f() {}\n}\n"
+    write(tmp_path, "crates/x/src/b.rs", one_more)
+    found = [(f.path, f.rule) for f in check(tmp_path)]
+    assert found == [("crates/x/src/a0.rs", "type-files"), ("engine/lsm/a.cc", "type-functions")]
+    listed = {"crates/x:T:files": TYPE_FILES_MAX + 1, "engine/lsm:T:functions": TYPE_FUNCTIONS_MAX + 1}
+    write(tmp_path, "tools/tidy_ratchet.json", json.dumps(listed))
+    assert check(tmp_path) == []
 
 
 HANDLER = "// A.\nclass ha_atoll : public handler {\n  int open(const char *name) override;\n{}}};\n"

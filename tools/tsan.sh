@@ -4,7 +4,7 @@
 #
 #   tools/tsan.sh [--cpp|--rust]
 #
-# The two languages are tested separately, because C++ uses GCC's sanitizer and Rust that of LLVM. The C++
+# The two languages are tested separately, because C++ uses GCC's sanitizer and Rust LLVM's. The C++
 # tests replace the Rust part by fakes. tsan-suppressions.txt lists reports that are no races.
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 

@@ -349,7 +349,6 @@ def test_short_outage_of_the_bucket_does_not_fail_alter(lab):
     drained(case.server)
 
 
-@pytest.mark.waits
 def test_alter_can_be_killed_while_the_bucket_is_away(lab):
     """ALTER may end by itself after atoll_lag_wait_timeout. If it waits longer, KILL must end it, although
     the bucket does not answer."""

@@ -321,7 +321,6 @@ def uncompressed_table(lab):
     return store, server
 
 
-@pytest.mark.waits
 @pytest.mark.parametrize("statement", ["DROP TABLE big.wide", "TRUNCATE TABLE big.wide"])
 def test_dropped_rows_leave_the_bucket(lab, statement):
     store, server = uncompressed_table(lab)
@@ -331,7 +330,6 @@ def test_dropped_rows_leave_the_bucket(lab, statement):
     wait_until(lambda: store.client.total_bytes("db/sst/") < full / 4, 180, "objects to be deleted", 0.5)
 
 
-@pytest.mark.waits
 def test_a_dropped_index_leaves_the_bucket(lab):
     store, server = uncompressed_table(lab)
     rows = store.client.total_bytes("db/sst/")

@@ -51,7 +51,6 @@ def remove(log: Path, _middle: int) -> None:
     log.unlink()
 
 
-@pytest.mark.waits
 @pytest.mark.parametrize(("damage", "said"), [(flip, "1 bytes"), (cut, "offset"), (remove, "is missing")])
 def test_no_synchronous_commit_is_lost_with_the_local_log(lab, damage, said):
     bucket = lab.home / "bucket"

@@ -142,15 +142,20 @@ def test_a_server_asks_for_the_region(lab, kind):
     server.run("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=ATOLL")
 
 
-def certified(server, store, policy: dict) -> dict:
-    """Returns the certificate of certify, run with credentials that have only the permissions of the
-    policy."""
+def limit(server, store, policy: dict) -> None:
+    """Gives the server credentials that have only the permissions of the policy."""
     made, token = store.client.limited(json.dumps(policy))
     server.options |= {
         "atoll_s3_access_key": made.access_key,
         "atoll_s3_secret_key": made.secret_key,
         "atoll_s3_session_token": token,
     }
+
+
+def certified(server, store, policy: dict) -> dict:
+    """Returns the certificate of certify, run with credentials that have only the permissions of the
+    policy."""
+    limit(server, store, policy)
     ended = atollctl(server, "--json", "certify", "--rounds", "1")
     return json.loads(ended.stdout) if ended.stdout else {"fitness": "nothing", "why": ended.stderr}
 
@@ -170,3 +175,24 @@ def test_the_printed_policy_is_enough_and_the_least(lab):
             limited = certified(server, store, policy)
             assert limited["fitness"] != "fit" or action == "s3:ListBucketMultipartUploads", action
             statement["Action"].append(action)
+
+
+def test_a_key_that_cannot_delete_is_warned_of_and_used(lab):
+    store = lab.store(Minio)
+    server = lab.s3_server(store, atoll_durability="sync")
+    policy = json.loads(atollctl(server, "doctor", "--policy").stdout)
+    for statement in policy["Statement"]:
+        statement["Action"] = [action for action in statement["Action"] if action != "s3:DeleteObject"]
+    limit(server, store, policy)
+    doctor = atollctl(server, "doctor")
+    assert doctor.returncode == 0 and "warning" in doctor.stdout, doctor.stdout
+    server.start()
+    server.run("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=ATOLL")
+    server.run("INSERT INTO d.t VALUES (1)")
+    for begin in (server.restart, lambda: (server.kill(), server.wipe(), server.start(atoll_take_over=1))):
+        mark = server.log_mark()
+        begin()
+        assert server.value("SELECT COUNT(*) FROM d.t") == 1
+        assert server.counter("Atoll_trim_disabled") == 1
+        log = server.log_since(mark)
+        assert "[Warning]" in log and "deletes nothing, and the bucket grows" in log, log

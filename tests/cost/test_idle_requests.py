@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import pytest
 from harness.process import wait_until
 from harness.tables import drained
 
@@ -54,7 +53,6 @@ def deleted(tombs: Callable[[], int]) -> None:
     wait_until(lambda: tombs() == 0, DELETED_S, "the deletions to be done", interval_s=0.5)
 
 
-@pytest.mark.waits
 def test_an_idle_server_makes_hardly_any_requests(lab):
     store = lab.store()
     proxy = lab.proxy(store)

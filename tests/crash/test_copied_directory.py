@@ -72,7 +72,6 @@ def rows_when_open(server: Server) -> int | None:
         return None
 
 
-@pytest.mark.waits
 def test_a_copy_is_refused_while_the_original_runs(lab):
     store = lab.store()
     original, copy = original_and_copy(lab, store)
@@ -110,7 +109,6 @@ def listen(manager: socket.socket, heard: list[str]) -> None:
         heard.append(message.decode())
 
 
-@pytest.mark.waits
 def test_a_copy_whose_original_died_starts_within_150_seconds(lab, monkeypatch):
     """Two copies. One server answers while ATOLL waits. The start of the other one waits, because its binary
     log has to decide about a transaction."""

@@ -7,6 +7,7 @@ Method: semi-synchronous replication without a replica stops a commit after it h
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 
 import pymysql
@@ -77,6 +78,21 @@ def test_from_the_bucket_alone_it_never_was(lab):
     expect_whole(server, 0)
     server.restart(atoll_take_over="OFF")
     assert server.value("SELECT SUM(b) FROM d.t") == 7 * ROWS
+
+
+def test_from_the_bucket_a_binary_log_that_was_closed_in_order_decides_nothing(lab):
+    """The new machine has run before, with a binary log: users and views were loaded into it."""
+    server = lab.s3_server(lab.store(), log_bin="binlog", **SPILLING, **STOPPING)
+    fill(server.start())
+    kill_between_binary_log_and_engine(server)
+    server.wipe()
+    server.start(atoll_url=f"file://{lab.home}/another")
+    server.run("CREATE USER somebody")
+    server.stop()
+    shutil.rmtree(server.data / "#atoll")
+    server.start(atoll_take_over="ON")
+    assert "rolled back 1 transactions that the lost server had prepared" in server.log()
+    expect_whole(server, 0)
 
 
 def test_with_the_binary_log_on_another_disk_the_administrator_decides(lab):

@@ -17,7 +17,7 @@ OBJECT_SUFFIXES = (".sst", ".blob")
 
 
 def drop_page_cache(*directories: Path) -> str:
-    """Empties the page cache. Returns "drop_caches" if the whole cache was dropped, "fadvise" if only that of
+    """Empties the page cache. Returns "drop_caches" if the whole cache was dropped, "fadvise" if only the cache of
     these directories' files."""
     os.sync()
     try:
@@ -100,3 +100,8 @@ def small_disk(directory: Path, size_mib: int) -> Iterator[Path | None]:
         yield directory
     finally:
         ctypes.CDLL(None).umount2(os.fsencode(directory), 2)  # MNT_DETACH: works while files are open
+
+
+def resize_small_disk(directory: Path, size_mib: int) -> None:
+    """Changes the size of the file system that small_disk() has mounted at `directory`."""
+    subprocess.run(["mount", "-o", f"remount,size={size_mib}m", str(directory)], check=True)

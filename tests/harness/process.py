@@ -22,6 +22,7 @@ from pathlib import Path
 
 # Sets the parent-death signal and then executes the program with the same pid. setpriv is part of util-linux.
 _DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
+PATIENCE = 4
 _children: list[Child] = []
 _directories: list[Path] = []
 
@@ -126,14 +127,18 @@ def free_port() -> int:
 
 
 def wait_until(condition, timeout_s: float, what: str, interval_s: float = 0.02):
-    """Returns the first true value of `condition()`; raises TimeoutError naming `what` otherwise."""
-    deadline = time.monotonic() + timeout_s
+    """Returns the first true value of `condition()`; raises TimeoutError naming `what` otherwise.
+
+    `timeout_s` is for a machine with nothing else to do. Tests run beside each other, so the wait ends only
+    after PATIENCE times as long.
+    """
+    deadline = time.monotonic() + PATIENCE * timeout_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s} s: {what}")
+            raise TimeoutError(f"not within {PATIENCE * timeout_s} s: {what}")
         time.sleep(interval_s)
 
 

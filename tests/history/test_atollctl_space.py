@@ -55,7 +55,6 @@ def shop(lab) -> Server:
     return server
 
 
-@pytest.mark.waits
 def test_what_differs_between_two_states_is_told_by_table(lab, shop: Server) -> None:
     shop.run("CREATE TABLE shop.gone (id INT PRIMARY KEY, body TEXT) ENGINE=ATOLL COMPRESSION=lz4")
     shop.run(

@@ -215,7 +215,7 @@ def test_what_cannot_be_had_is_refused_and_the_history_is_shown(make_server: Mak
     wait_until(lambda: server.counter("Atoll_history_seconds") > 0, 30, "the history does not begin")
     (row,) = [row for row in told(server, "snapshot", "list") if row["kind"] == "history"]
     assert row["problem"] == ""
-    server.run("SET GLOBAL atoll_history_retention = 0")
+    server.run("SET GLOBAL atoll_history_grace = 0", "SET GLOBAL atoll_history_retention = 0")
     wait_until(lambda: not told(server, "snapshot", "list"), 30, "the pins of the history stay")
     ran = atollctl(server, "restore", behind=("--dry-run", "--at", utc(time.time_ns() // 1000)))
     assert ran.returncode == 1 and "keeps no history" in ran.stderr, ran.stderr

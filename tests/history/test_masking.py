@@ -1,5 +1,5 @@
-"""Goal:   no session can read a clone's rows before they are masked, whatever happens meanwhile (rule
-        MASK-1).
+"""Goal:   no session can read a clone's rows before they are masked, whatever happens meanwhile, whatever the
+        settings are afterwards, and by whatever way into the past (rules MASK-1 to MASK-3).
 Method: real servers. A client reads rows from the first moment on, and all rows that it gets must be masked.
         In other tests the masking statements fail, the server is killed while they run, or the file is given
         to a database that is no clone.
@@ -7,6 +7,7 @@ Method: real servers. A client reads rows from the first moment on, and all rows
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -42,8 +43,8 @@ def child(parent: Server, make_server: MakeServer) -> Server:
     return made
 
 
-def clone(parent: Server, child: Server) -> None:
-    ran = atollctl(parent, "clone", behind=(str(child.options["atoll_url"]),))
+def clone(parent: Server, child: Server, *options: str) -> None:
+    ran = atollctl(parent, "clone", *options, behind=(str(child.options["atoll_url"]),))
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
@@ -103,6 +104,119 @@ def test_a_statement_that_fails_leaves_the_tables_closed(child: Server, tmp_path
     child.restart(atoll_mask_file=path)
     wait_until(lambda: is_open(child), 60, "the tables stay closed")
     assert child.run("SELECT DISTINCT mail FROM shop.people") == [("masked",)]
+
+
+def test_a_masking_that_has_begun_keeps_the_tables_closed_without_the_setting(
+    parent: Server, child: Server, make_server: MakeServer, tmp_path: Path
+) -> None:
+    path = mask_file(
+        tmp_path, "UPDATE shop.people SET mail = '' WHERE id % 2", "UPDATE shop.nobody SET mail = ''"
+    )
+    child.start(atoll_mask_file=path)
+    wait_until(lambda: "statement 2 of" in refusal(child, SECRETS), 60, "the second statement does not fail")
+    assert child.value("SELECT COUNT(*) FROM information_schema.atoll_locks") == 0
+    assert CLOSED in child.run("SHOW ENGINE ATOLL STATUS")[0][2]
+    child.restart()
+    for _ in range(2):
+        assert "has begun and has not ended" in refusal(child, SECRETS)
+        assert child.status()["atoll_running"] == "0"
+        assert "has begun and has not ended" in child.status()["atoll_last_error"]
+        child.stop()
+        shutil.rmtree(child.data / "#atoll")  # the record is in the bucket, too
+        child.start()
+    child.stop()
+    # A clone of it has half of the rows unmasked, so it is closed, too.
+    grandchild = make_server("grandchild")
+    clone(child, grandchild)
+    grandchild.start()
+    assert CLOSED in refusal(grandchild, SECRETS)
+    mask_file(tmp_path, "UPDATE shop.people SET mail = 'masked'")
+    for server in (child, grandchild):
+        server.stop()
+        server.start(atoll_mask_file=path)
+        wait_until(lambda server=server: is_open(server), 90, "the tables stay closed")
+        assert server.status()["atoll_running"] == "1"
+        assert CLOSED not in server.status()["atoll_last_error"]
+        server.restart()
+        assert server.run("SELECT DISTINCT mail FROM shop.people") == [("masked",)]
+
+
+def test_a_clone_made_to_be_masked_opens_nowhere_before(
+    parent: Server, make_server: MakeServer, tmp_path: Path
+) -> None:
+    child, copy, late = make_server("child"), make_server("copy"), make_server("late")
+    parent.restart()  # its rows go to table files
+    clone(parent, child, "--mask")
+    child.start()
+    assert "atollctl clone --mask" in refusal(child, SECRETS)
+    assert child.status()["atoll_running"] == "0"
+    child.stop()
+    refused = atollctl(child, "materialize", "--yes")
+    assert refused.returncode == 1 and "not masked yet" in refused.stderr, refused
+    assert "atoll_mask_file" in atollctl(child, "status").stdout
+    # Its clones have the same duty.
+    clone(child, copy)
+    copy.start()
+    assert "atollctl clone --mask" in refusal(copy, SECRETS)
+    child.start(atoll_mask_file=mask_file(tmp_path, "UPDATE shop.people SET mail = CONCAT(id, '@mask')"))
+    wait_until(lambda: is_open(child), 90, "the tables stay closed")
+    child.restart()
+    assert child.value(SECRETS) == 0
+    # What was cloned after the masking need not be masked again.
+    clone(child, late)
+    late.start()
+    assert late.value(SECRETS) == 0
+    assert late.value("SELECT COUNT(*) FROM shop.people") == ROWS
+
+
+def test_no_state_from_before_the_end_of_the_masking_is_mounted(child: Server, tmp_path: Path) -> None:
+    def keep(name: str) -> None:
+        ran = atollctl(child, "snapshot", "create", behind=(name,))
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+
+    keep("fresh clone")
+    child.start(
+        atoll_mask_file=mask_file(
+            tmp_path,
+            "UPDATE shop.people SET mail = CONCAT(id, '@mask') WHERE id % 2",
+            "SELECT SLEEP(4)",
+            "UPDATE shop.people SET mail = CONCAT(id, '@mask')",
+        )  # fmt: skip
+    )
+    wait_until(
+        lambda: "1 of the 3 statements" in refusal(child, SECRETS), 60, "the first statement does not end"
+    )
+    keep("during")
+    wait_until(lambda: is_open(child), 90, "the tables stay closed")
+    child.run("SELECT ATOLL_SNAPSHOT('masked')")
+    for name in ("fresh clone", "during"):
+        assert "before the end of the masking" in refusal(
+            child, f"SELECT ATOLL_MOUNT('shop', 'past', '{name}')"
+        )
+        assert name in child.log(), "nobody is told that the bucket still has these rows"
+    child.run("DELETE FROM shop.people", "SELECT ATOLL_MOUNT('shop', 'past', 'masked')")
+    assert child.value(SECRETS.replace("shop", "past")) == 0
+    assert child.value("SELECT COUNT(*) FROM past.people") == ROWS
+
+
+def test_a_prepared_transaction_of_the_parent_does_not_show_its_rows(
+    parent: Server, make_server: MakeServer, tmp_path: Path
+) -> None:
+    session = parent.connect()
+    with session.cursor() as cursor:
+        for statement in (
+            "XA START 'x'", "INSERT INTO shop.people VALUES (-1, 'late@real')", "XA END 'x'", "XA PREPARE 'x'"
+        ):  # fmt: skip
+            cursor.execute(statement)
+    session.close()
+    parent.run("INSERT INTO shop.people VALUES (-2, '')")  # so that the bucket has the log up to here
+    child = make_server("child")
+    clone(parent, child)
+    child.start(atoll_mask_file=mask_file(tmp_path, "UPDATE shop.people SET mail = 'masked' WHERE id > 0"))
+    wait_until(lambda: "XA RECOVER" in refusal(child, SECRETS), 60, "the transaction is not seen")
+    child.run("XA ROLLBACK 'x'")
+    wait_until(lambda: is_open(child), 90, "the tables stay closed")
+    assert child.value(SECRETS) == 0
 
 
 def test_a_transaction_that_the_file_leaves_open_is_committed(child: Server, tmp_path: Path) -> None:

@@ -58,7 +58,11 @@ def test_every_moment_can_be_mounted(server: Server) -> None:
         assert server.run(SUMS.format("nothing"))[0][0] == 0
 
     check()
-    server.run("SET GLOBAL atoll_history_retention = 0", "DROP TABLE shop.orders")
+    server.run(
+        "SET GLOBAL atoll_history_grace = 0",
+        "SET GLOBAL atoll_history_retention = 0",
+        "DROP TABLE shop.orders",
+    )
     server.run("SELECT ATOLL_DROP_SNAPSHOT('empty')")
     time.sleep(2)
     server.run("SET GLOBAL atoll_block_cache_size = 0")

@@ -12,7 +12,6 @@ import os
 import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -79,7 +78,7 @@ def change(server: Server, rows: Rows, chance: random.Random) -> Rows:
     return rows
 
 
-@pytest.mark.parametrize("seed", [int(os.environ.get("SEED", time.time_ns() % 1_000_000))])
+@pytest.mark.parametrize("seed", [int(os.environ.get("SEED", random.randrange(1_000_000)))])
 def test_random_changes_are_counted_as_a_model_counts_them(server: Server, seed: int) -> None:
     print("SEED", seed)
     chance = random.Random(seed)
@@ -125,7 +124,7 @@ def test_what_happened_to_tables_is_told_beside_their_rows(server: Server) -> No
         "DROP TABLE shop.gone",
         "RENAME TABLE shop.old TO shop.new",
         "TRUNCATE TABLE shop.emptied",
-        "ALTER TABLE shop.rebuilt ENGINE=ATOLL, FORCE",
+        "ALTER TABLE shop.rebuilt FORCE, ALGORITHM=COPY",
         # The statement by which the server itself moves a table that has outgrown the shared column family.
         "ALTER TABLE shop.moved FORCE, ALGORITHM=INPLACE",
         "ALTER TABLE shop.altered ADD COLUMN c INT DEFAULT 7, ALGORITHM=INSTANT",
@@ -227,9 +226,10 @@ def test_bad_states_and_an_interrupt_leave_nothing(lab) -> None:
         ) as program:
             wait_until(pins, 30, "a state is pinned", interval_s=0.001)
             program.send_signal(signal_sent)
-            assert program.wait(30) != 0
+            assert program.wait(120) != 0
             if command is alone:
-                assert "interrupted" in program.stderr.read().lower()
+                said = program.stderr.read()  # by the part that was at work
+                assert "killed" in said or "interrupted" in said, said
         # The program that atollctl has started ends with atollctl.
         wait_until(
             lambda: pins() == [] and list(scratch.iterdir()) == [], 30, f"nothing is left: {signal_sent}"

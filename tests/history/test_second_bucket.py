@@ -14,11 +14,11 @@ import threading
 import time
 
 import pytest
-from conftest import MakeServer
+from conftest import Lab, MakeServer
 from harness import paths
 from harness.atollctl import atollctl
 from harness.digest import database_digests
-from harness.server import Server
+from harness.server import Server, s3_options
 from test_history import ROWS, change, expect_sound, fill, told
 
 
@@ -39,7 +39,7 @@ def test_a_materialized_clone_goes_on_without_its_parent(make_server: MakeServer
     child.run("UPDATE shop.orders SET body = 'changed in the clone' WHERE id = 7")
     changed = database_digests(child, "shop")
     refused = atollctl(child, "materialize", behind=("--yes",))
-    assert refused.returncode == 1 and "has not said good-bye" in refused.stderr, refused
+    assert refused.returncode == 1 and "was not shut down cleanly" in refused.stderr, refused
     child.stop()
     done = told(child, "materialize", behind=("--yes",))
     assert done["adopted"]["copied_files"] == done["foreign_files"] > 0
@@ -126,8 +126,38 @@ def test_a_copy_that_a_server_has_opened_is_left_alone(make_server: MakeServer) 
     heir.run("INSERT INTO shop.t VALUES (1)")
     source.run("INSERT INTO shop.t VALUES (2)")
     refused = atollctl(source, "copy", behind=(target,))
-    assert refused.returncode == 1 and "one of its own and no copy any more" in refused.stderr, refused
+    assert refused.returncode == 1 and "so it is no copy any more" in refused.stderr, refused
     assert heir.run("SELECT a FROM shop.t") == [(1,)] or heir.value("SELECT a FROM shop.t") == 1
+
+
+def test_the_default_directory_moves_to_s3_as_operations_md_says(lab: Lab) -> None:
+    server = lab.server("server").start()
+    fill(server)
+    server.run("SELECT ATOLL_SNAPSHOT('monday')", "SET GLOBAL atoll_history_retention = 86400")
+    store = lab.store()
+    place = s3_options(store.endpoint, store.bucket, store.credentials, prefix="shop")
+    server.options |= place | {"atoll_url": f"file://{server.data}/atoll_bucket"}
+    told(server, "copy", behind=(str(place["atoll_url"]),))
+    server.run("INSERT INTO shop.orders VALUES (-1, 'between the two copies')")
+    digests = database_digests(server, "shop")
+    server.stop()
+    done = told(server, "copy", behind=(str(place["atoll_url"]),))
+    assert done["left_behind"] == {"snapshots": ["monday"], "protected_snapshots": [], "history": True}
+    kept = atollctl(server, "clone", behind=(f"s3://{store.bucket}/shop-monday", "--snapshot", "monday"))
+    assert kept.returncode == 0, kept.stderr
+    server.options |= place
+    assert atollctl(server, "verify", "--deep").returncode == 0
+    (server.data / "#atoll").rename(server.data / "#atoll-before-s3")
+    server.start()
+    assert database_digests(server, "shop") == digests
+    assert server.value("SELECT @@atoll_durability") == "async"
+    assert server.value("SELECT @@atoll_history_retention") == 86400
+    shutil.rmtree(server.data / "#atoll-before-s3")
+    shutil.rmtree(server.data / "atoll_bucket")
+    server.run("ALTER TABLE shop.orders ENGINE=ATOLL, FORCE")
+    server.restart()
+    assert database_digests(server, "shop") == digests
+    expect_sound(server)
 
 
 def test_a_protected_snapshot_is_dropped_neither_by_sql_nor_from_outside(make_server: MakeServer) -> None:

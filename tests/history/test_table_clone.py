@@ -94,7 +94,6 @@ def test_kills_leave_whole_tables(server: Server) -> None:
     check_bucket(server)
 
 
-@pytest.mark.waits
 def test_each_survives_the_other_and_a_restore(server: Server) -> None:
     expected = server.run(SUMS.format("t"))
     server.run("SELECT ATOLL_CLONE_TABLE('d.t', 'd.t2')", "SELECT ATOLL_CLONE_TABLE('d.t2', 'd.t3')")

@@ -1,6 +1,7 @@
 // For tests: changes entries of a stopped server's tables behind the engine's back, as a bug of it would.
 //
 //   edit_entries DIRECTORY URL list                       a line "FAMILY KEY VALUE" for each entry, in hex
+//   edit_entries DIRECTORY URL list-catalog               as list, for the entries of the catalog
 //   edit_entries DIRECTORY URL put FAMILY KEY VALUE
 //   edit_entries DIRECTORY URL remove FAMILY KEY
 //
@@ -32,10 +33,10 @@ std::string from_hex(const std::string &hex) {
   return bytes;
 }
 
-Status list(Database *database) {
+Status list(Database *database, bool of_catalog) {
   for (uint32_t id = 0; id < kFamiliesMax; id++) {
     Family *family = database->find_family(id);
-    if (family == nullptr || family == database->catalog_family()) continue;
+    if (family == nullptr || (family == database->catalog_family()) != of_catalog) continue;
     const std::unique_ptr<rocksdb::Iterator> it = family->iterator(rocksdb::ReadOptions());
     for (it->SeekToFirst(); it->Valid(); it->Next())
       std::printf("%u %s %s\n", id, atoll::to_hex(it->key().ToStringView()).c_str(),
@@ -48,7 +49,7 @@ Status list(Database *database) {
 
 Status edit(Database *database, int count, char **words) {
   const std::string verb = words[0];
-  if (verb == "list") return list(database);
+  if (verb == "list" || verb == "list-catalog") return list(database, verb == "list-catalog");
   Family *family = database->find_family(static_cast<uint32_t>(std::atoi(words[1])));
   if (family == nullptr) return Status(atoll::Code::kInvalid, "no such family");
   const std::string key = from_hex(words[2]);
@@ -89,7 +90,7 @@ Status run(const std::string &directory, const char *url, int count, char **word
 }  // namespace
 
 int main(int count, char **words) {
-  if (count < 4 || (std::string(words[3]) != "list" && count < 6)) {
+  if (count < 4 || (!std::string(words[3]).starts_with("list") && count < 6)) {
     std::fprintf(stderr, "usage: see the head of edit_entries.cc\n");
     return 1;
   }

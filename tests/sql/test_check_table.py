@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
-from harness import disk, paths
+from harness import disk
 from harness.atollctl import atollctl
 from harness.process import wait_until
 from harness.proxy import Fault
@@ -39,12 +39,6 @@ def check(server: Server, table: str = "d.t", option: str = "EXTENDED") -> tuple
 # ---- damaged entries ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def edit_entries() -> Path:
-    subprocess.run([paths.ROOT / "tools/build.sh", "--target", "atoll_edit_entries"], check=True)
-    return paths.BUILD / "cmake/engine/atoll_edit_entries"
-
-
 class Damaged:
     """A server with table d.t whose entries can be changed while it is stopped."""
 
@@ -54,9 +48,9 @@ class Damaged:
         self.server: Server = lab.server(atoll_url=self.url).start()
         self.server.run(*TABLE)
 
-    def entries_of(self, index: str) -> dict[str, str]:
+    def entries_of(self, index: str, table: str = "t") -> dict[str, str]:
         """Stops the server. Returns the entries of an index: key -> value, both in hexadecimal digits."""
-        place = "table_schema = 'd' AND table_name = 't'"
+        place = f"table_schema = 'd' AND table_name = '{table}'"
         family, prefix = self.server.run(
             f"SELECT family_id, key_prefix FROM information_schema.atoll_tables WHERE {place}"
         )[0]
@@ -75,12 +69,12 @@ class Damaged:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def verdict(self, verb: str, key: str, *value: str) -> tuple[str, str]:
+    def verdict(self, verb: str, key: str, *value: str, table: str = "d.t") -> tuple[str, str]:
         self.edit(verb, self.family, key, *value)
         self.server.start()
         # CHECK TABLE without EXTENDED compares entries, too, so it must have the same verdict.
-        assert check(self.server, option="")[0] == check(self.server)[0]
-        return check(self.server)
+        assert check(self.server, table, "")[0] == check(self.server, table)[0]
+        return check(self.server, table)
 
 
 @pytest.fixture
@@ -113,7 +107,9 @@ def test_a_removed_entry_is_missed_from_outside(damaged):
     damaged.verdict("remove", key)
     status, proof = verified()
     assert status == 1 and not proof["is_restorable"]
-    assert proof["report"]["problems"] == ["table d.t: the index `by_name` has 499 entries for 500 rows"]
+    assert proof["report"]["problems"] == [
+        "table d.t: the index `by_name` (name) has 499 entries for 500 rows"
+    ]
 
 
 @pytest.mark.parametrize("index", ["by_name", "by_twice"])
@@ -128,6 +124,62 @@ def test_an_extra_entry_of_a_row_that_exists_is_named(damaged, index):
     row = int(other[-8:], 16) - 0x80000000
     assert f"index {index}: the entry 0x{extra} has other values than its row '{row}'" in said
     assert said.count("the entry ") == 1, said
+
+
+def test_a_stored_column_with_another_value_than_its_expression_is_named(damaged):
+    damaged.server.run(
+        "CREATE TABLE d.g (id INT PRIMARY KEY, n INT, s INT AS (n * 1000) STORED, b BIT(3) AS (n & 7) STORED) "
+        "ENGINE=ATOLL",
+        "INSERT INTO d.g (id, n) VALUES (1, 5), (2, 77), (3, NULL)",
+    )
+    entries = damaged.entries_of("PRIMARY", "g")
+    right, wrong = ((77_000 + more).to_bytes(4, "little").hex().upper() for more in (0, 1))
+    key, value = next((key, value) for key, value in entries.items() if right in value.upper())
+    verdict, said = damaged.verdict("put", key, value.upper().replace(right, wrong), table="d.g")
+    assert verdict == "Corrupt"
+    assert "table d.g: row '2': column `s` holds '77001', but its expression gives '77000'" in said
+    assert said.count(" holds ") == 1, said
+    damaged.server.run("ALTER TABLE d.g FORCE, ALGORITHM=COPY")
+    assert check(damaged.server, "d.g") == ("OK", "")
+
+
+@pytest.mark.parametrize("kind", ["BLOB COMPRESSED", "VARCHAR(300) COMPRESSED"])
+def test_bytes_that_are_no_compressed_value_are_named(damaged, kind):
+    """The first byte of a compressed value names the method: 0 is none. Nobody knows the method 6."""
+    damaged.server.run(
+        f"CREATE TABLE d.z (id INT PRIMARY KEY, c {kind}) ENGINE=ATOLL",
+        "INSERT INTO d.z VALUES (1, 'xyz'), (2, ''), (3, NULL), (4, REPEAT('xyz', 99))",
+    )
+    right, wrong = "00" + b"xyz".hex(), b"axyz".hex()
+    entries = damaged.entries_of("PRIMARY", "z")
+    key, value = next((key, value) for key, value in entries.items() if right in value.lower())
+    verdict, said = damaged.verdict("put", key, value.lower().replace(right, wrong), table="d.z")
+    assert verdict == "Corrupt"
+    assert "table d.z: row '1': column `c` holds bytes that are no compressed value, and reads as ''" in said
+    assert said.count("row '") == 1, said
+    damaged.server.run("UPDATE d.z SET c = 'abc' WHERE id = 1")
+    assert check(damaged.server, "d.z") == ("OK", "")
+
+
+@pytest.mark.parametrize("option", ["EXTENDED", "QUICK"])
+def test_a_row_in_another_partition_is_named(damaged, option):
+    """The row's bytes are put under the key that they would have in the other partition."""
+    damaged.server.run(
+        "CREATE TABLE d.p (id INT, n INT, v INT AS (n + 1) VIRTUAL, PRIMARY KEY (id, n)) ENGINE=ATOLL "
+        "PARTITION BY HASH (n) PARTITIONS 2",
+        "INSERT INTO d.p (id, n) VALUES (1, 0), (2, 1), (3, 2)",
+    )
+    other = damaged.server.value(
+        "SELECT key_prefix FROM information_schema.atoll_tables WHERE table_name = '#mysql50#p#P#p0'"
+    )
+    (key, value), *rest = damaged.entries_of("PRIMARY", "#mysql50#p#P#p1").items()
+    assert not rest
+    damaged.edit("put", damaged.family, f"{other:08X}{key[8:]}", value)
+    damaged.server.start()
+    verdict, said = check(damaged.server, "d.p", option)
+    assert verdict == "Corrupt"
+    assert "table d.p: row '2-1': it is in partition `p0` and belongs to `p1`" in said
+    assert said.count("it is in partition") == 1, said
 
 
 def test_an_entry_of_no_row_is_named(damaged):

@@ -18,7 +18,7 @@ from harness.random_sql.compare import Answer, Difference, Pair, Stop
 from harness.random_sql.dml import Step
 from harness.random_sql.rounds import new_server, replay, run_rounds
 
-MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "10"))
+MINUTES = float(os.environ.get("ATOLL_RANDOM_MINUTES", "4"))
 SEED = int(os.environ.get("ATOLL_RANDOM_SEED", "9102"))
 CREATE = Step("CREATE TABLE t (a INT PRIMARY KEY, b INT, KEY b (b)) ENGINE={E}{C}")
 # Inserts the length of the engine's name, so the two engines get different rows.

@@ -173,6 +173,35 @@ def test_conflicts_of_parallel_workers_end_at_once(lab, binlog_format):
     expect_equal(primary, replica)
 
 
+def execute(connection: pymysql.Connection, *statements: str) -> None:
+    with connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def test_a_prepared_transaction_holds_up_no_other_on_the_replica(lab):
+    """The replica finds a row of `history`, which has no key, by a scan that locks what it passes. The primary
+    has changed and committed these rows between XA PREPARE and XA COMMIT.
+    """
+    primary, replica = primary_and_replica(lab, atoll_lock_wait_timeout=2, slave_transaction_retries=1)
+    primary.run(
+        "SET GLOBAL tx_isolation = 'READ-COMMITTED'",
+        "INSERT INTO d.history SELECT 0, seq FROM mysql.seq_1_to_20",
+    )
+    connect(primary, replica)
+    one, two = primary.connect("d"), primary.connect("d")
+    execute(
+        one, "XA START 'x'", "UPDATE history SET client = 1 WHERE step = 20", "XA END 'x'", "XA PREPARE 'x'"
+    )
+    execute(two, "UPDATE history SET client = 2 WHERE step = 1", "INSERT INTO history VALUES (2, 21)")
+    wait_for_replica(primary, replica, 30)
+    execute(one, "XA COMMIT 'x'")
+    wait_for_replica(primary, replica, 30)
+    one.close()
+    two.close()
+    expect_equal(primary, replica)
+
+
 # ---- the order of commits -------------------------------------------------------------------------
 
 SUM_OF_IDS = "SELECT COUNT(*), IFNULL(SUM(CRC32(id)), 0) FROM"

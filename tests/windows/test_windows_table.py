@@ -26,7 +26,7 @@ def functions(sources: list[Path], keyword: str) -> set[str]:
     return {
         name
         for path in sources
-        for name in re.findall(rf"^\s*{keyword} (\w+)\(", path.read_text(), re.MULTILINE)
+        for name in re.findall(rf"^\s*(?:async )?{keyword} (\w+)\(", path.read_text(), re.MULTILINE)
     }
 
 
@@ -34,7 +34,7 @@ def functions(sources: list[Path], keyword: str) -> set[str]:
 def test_each_window_names_tests_that_exist():
     python = functions(list((ROOT / "tests").rglob("test_*.py")), "def")
     rust = functions(list((ROOT / "crates").glob("*/**/*.rs")), "fn")
-    assert sorted(rows()) == list(range(1, 35))
+    assert sorted(rows()) == list(range(1, len(rows()) + 1)) and len(rows()) >= 34
     for number, (_holds, tests) in rows().items():
         assert tests, f"window {number} names no test"
         for test in tests:

@@ -40,7 +40,7 @@ class Outcome:
 
 @dataclass
 class Run:
-    """One suite with one engine. Keys are `suite.test` or `suite.test 'combination'`."""
+    """One suite with one engine. Keys are `suite.name` or `suite.name 'combination'`."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     timed_out: bool = False
@@ -118,7 +118,7 @@ class Tree:
     def install(self, suite: Suite, source: Path, installed_results: list[str]) -> None:
         """Copies `suite` from `source`, the suite/ folder of another tree.
 
-        `installed_results`: tests (`suite.test`) whose expected result is the one of the installed suite.
+        `installed_results`: tests (`suite.name`) whose expected result is the one of the installed suite.
         """
         install(suite, self.engine, source, self.suites)
         for name in installed_results:

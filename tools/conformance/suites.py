@@ -260,7 +260,7 @@ def accept_any_refusal(suite: Suite, tree: Path) -> None:
 
 
 def tests_of(suite: Suite, tree: Path) -> list[str]:
-    """Returns the names (`suite.test`) of the suite's tests below a tree's suite/ that are relevant for the
+    """Returns the names (`suite.name`) of the suite's tests below a tree's suite/ that are relevant for the
     engine."""
     names = []
     for folder in suite.folders:

@@ -1,6 +1,6 @@
 """The list of tests that are known not to pass, and the comparison of a run with this list.
 
-A line of tools/conformance/differences.txt is `verdict  suite.test  reason`; the test's name may be followed by a
+A line of tools/conformance/differences.txt is `verdict  suite.name  reason`; the test's name may be followed by a
 combination in quotes. The verdicts:
 
     skip       neither engine runs it
@@ -48,7 +48,7 @@ def read_list(file: Path) -> dict[str, Entry]:
         parts = line.split(None, 2)
         if len(parts) < 3 or parts[0] not in VERDICTS:
             raise BadList(
-                f"{file.name}:{number}: a line is `verdict  suite.test  reason`, verdict one of {VERDICTS}"
+                f"{file.name}:{number}: a line is `verdict  suite.name  reason`, verdict one of {VERDICTS}"
             )
         verdict, test, reason = parts
         if reason.startswith("'"):

@@ -1,5 +1,9 @@
 #!/bin/bash
-# Builds two independent S3 servers for the demo, the tests and the benchmark: MinIO and versitygw.
+# Builds two independent S3 servers: versitygw for the demo and the tests, MinIO for the tests and the
+# benchmarks.
+#
+#   tools/setup/s3-servers.sh minio|versitygw
+#
 # Result: $ATOLL_CACHE/minio-<version>/minio and $ATOLL_CACHE/versitygw-<version>/versitygw
 . "$(dirname "$0")/common.sh"
 
@@ -12,5 +16,8 @@ install_go_binary() {  # install_go_binary OUT LOG MODULE@VERSION
 build_minio() { install_go_binary "$2" "$3" "$MINIO_MODULE@$MINIO_VERSION"; }
 build_versitygw() { install_go_binary "$2" "$3" "$VERSITYGW_MODULE@$VERSITYGW_VERSION"; }
 
-provide "$MINIO_NAME" build_minio
-provide "$VERSITYGW_NAME" build_versitygw
+case ${1:-} in
+  minio) provide "$MINIO_NAME" build_minio ;;
+  versitygw) provide "$VERSITYGW_NAME" build_versitygw ;;
+  *) die "unknown S3 server ${1:-}" "see the head of $0" ;;
+esac

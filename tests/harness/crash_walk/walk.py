@@ -5,7 +5,7 @@ can leave on disk.
     make ddl-walk ENGINE=InnoDB EVERY=5   every fifth call, on InnoDB
     make ddl-walk AGAIN=7                 with a second kill at a random call of the start that follows; 7: the seed
 
-A kill at a random time hits a window of a few microseconds only once in hundreds of tries. Here strace is
+A kill at a random time hits a window of a few microseconds only once in hundreds of attempts. Here strace is
 attached to the thread that runs the statement, and kills the server when that thread enters a system call
 that changes files. The kills at random times (tests/crash/test_ddl_kill.py) cover the other threads. Recovery
 runs in the server's main thread, so that one is traced for the second kill.

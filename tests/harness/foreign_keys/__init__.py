@@ -1,0 +1,1 @@
+"""Loads on tables with constraints FOREIGN KEY."""

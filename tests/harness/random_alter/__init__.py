@@ -1,0 +1,1 @@
+"""Random ALTERs of every pair of column types, with all that may depend on a column."""
