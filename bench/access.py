@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "cost"))
 
 from common.compare import interleave, summary_of_ratios
-from common.fleet import arguments_parser, command_of, fleet, repetitions_of
+from common.fleet import arguments_parser, command_of, engines_of, fleet, repetitions_of
 from common.measure import cpu_clock_s, wait_idle
-from common.report import Report, two_digits
-from common.rig import BASELINE, MIB, Running, chosen_setups
+from common.report import Report
+from common.rig import BASELINE, MIB, Running
 from cost_patterns import CHANGES, READ_TABLES, READS, Pattern, table_statements
 
 DATABASE = "access"
@@ -84,9 +84,7 @@ def main() -> int:
     parser = arguments_parser(__doc__.splitlines()[0], rows=200_000)
     parser.add_argument("--only", default="", help="names of statements that contain this")
     arguments = parser.parse_args()
-    setups = chosen_setups(
-        arguments.setups, ("InnoDB", "Atoll") if arguments.quick else ("InnoDB", "MyRocks", "Atoll")
-    )
+    setups = engines_of(arguments)
     chosen = [pattern for pattern in (*READS, *CHANGES) if arguments.only in pattern.name]
     executions, repetitions = (100 if arguments.quick else 300), repetitions_of(arguments)
     settings = {
@@ -109,10 +107,7 @@ def main() -> int:
         cases = {pattern.name: paths.run(pattern, repetitions) for pattern in chosen}
     found = summary_of_ratios(cases, [setup for setup in setups if setup != BASELINE], "cpu_us")
     report.results.update(statements=cases, summary={"setups": found})
-    rows = [
-        [name, *(two_digits(value["ratio"]) for value in values.values())] for name, values in found.items()
-    ]
-    report.add_table(f"Ratios to {BASELINE}", ["", "median", "greatest", "above 1.5", "above 2"], rows)
+    report.add_summary(f"Ratios to {BASELINE}", found)
     report.add_comparison("CPU of the server per statement, µs", cases, "cpu_us", setups)
     report.save()
     return 0 if not report.failures else 1

@@ -17,10 +17,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from common.compare import interleave, summary_of_ratios
-from common.fleet import arguments_parser, command_of, fleet, repetitions_of
+from common.fleet import arguments_parser, command_of, engines_of, fleet, repetitions_of
 from common.measure import cpu_clock_s, wait_idle
-from common.report import Report, two_digits
-from common.rig import BASELINE, MIB, Running, chosen_setups
+from common.report import Report
+from common.rig import BASELINE, MIB, Running
 
 DATABASE = "bulk"
 
@@ -87,9 +87,7 @@ def main() -> int:
     parser = arguments_parser(__doc__.splitlines()[0], rows=200_000)
     parser.add_argument("--only", default="", help="names of statements that contain this")
     arguments = parser.parse_args()
-    setups = chosen_setups(
-        arguments.setups, ("InnoDB", "Atoll") if arguments.quick else ("InnoDB", "MyRocks", "Atoll")
-    )
+    setups = engines_of(arguments)
     repetitions = repetitions_of(arguments)
     settings = {
         "rows": arguments.rows, "clients": 1, "repetitions": repetitions,
@@ -118,10 +116,7 @@ def main() -> int:
     report.results["statements"] = cases
     for unit, title in (("spent_s", "time"), ("cpu_s", "CPU of the server, until it is idle")):
         found = summary_of_ratios(cases, others, unit)
-        rows = [[name, *(two_digits(value["ratio"]) for value in of.values())] for name, of in found.items()]
-        report.add_table(
-            f"Ratios to {BASELINE}: {title}", ["", "median", "greatest", "above 1.5", "above 2"], rows
-        )
+        report.add_summary(f"Ratios to {BASELINE}: {title}", found)
         report.add_comparison(f"Seconds: {title}", cases, unit, setups)
     report.save()
     return 0 if not report.failures else 1

@@ -4,8 +4,7 @@
 # latter. USES is the dependency rule of the code base: a folder sees RocksDB's or the server's headers only when it
 # is said here.
 #
-# SERVER marks handler/ and plugin/: object files, because they call each other and the server's loader finds their
-# declarations by name. Symbols of all other folders are hidden; there they are not, because type information of
+# SERVER marks handler/ and plugin/: object files, because the server's loader finds their declarations by name. Symbols of all other folders are hidden; there they are not, because type information of
 # the server's classes must stay a reference to the server, and the version script of the plugin does the hiding.
 set(ATOLL_TEST_PROGRAMS "" CACHE INTERNAL "test programs, for `make unit`")
 

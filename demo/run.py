@@ -1,9 +1,9 @@
 """The whole way of a row, with real data: into a bucket with ALTER TABLE, used there, lost, recovered, taken back.
 
-Runs on a local directory as bucket (file://), then on a MinIO server that it starts. Everything it starts ends
+Runs on a local directory as bucket (file://), then on an S3 server that it starts. Everything it starts ends
 with it. Prints what it does and writes build/demo/result.json.
 
-    build/bin/python demo/run.py [--rows 200000] [--buckets file,minio]
+    build/bin/python demo/run.py [--rows 200000] [--buckets file,versitygw,minio]
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from harness import datasets, disk, paths
 from harness.atollctl import atollctl
 from harness.digest import Digest, database_digests
-from harness.objectstores import Minio
+from harness.objectstores import Minio, ObjectStore, Versitygw
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory, wait_until
 from harness.server import Server, ServerFailed, s3_options
 
+S3_SERVERS = {"versitygw": Versitygw, "minio": Minio}
 TABLES = (*datasets.FLIGHTS_TABLES, "s3test")
 
 # Joins an ATOLL table with InnoDB ones; `{0}` is the database of the flights.
@@ -69,7 +70,7 @@ class Demo:
         self.rows = rows
         self.steps = steps
         self.home = scratch_directory("demo")
-        self.minio: Minio | None = None
+        self.s3: ObjectStore | None = None
         self.server = Server(self.home / "server")
         self.files: dict[str, Path] = {}
         self.innodb_bytes = 0
@@ -85,8 +86,8 @@ class Demo:
             raise
         finally:
             self.server.kill()
-            if self.minio:
-                self.minio.stop()
+            if self.s3:
+                self.s3.stop()
             discard(self.home)
 
     def _plan(self) -> list[tuple[str, Callable[[], dict | None]]]:
@@ -140,10 +141,10 @@ class Demo:
 
     def _prepare_bucket(self) -> None:
         print(f"\nbucket: {self.bucket}", flush=True)
-        if self.bucket == "minio":
-            self.minio = Minio(self.home / "minio")
-            self.minio.start()
-            options = s3_options(self.minio.endpoint, self.minio.bucket, self.minio.credentials)
+        if self.bucket in S3_SERVERS:
+            self.s3 = S3_SERVERS[self.bucket](self.home / self.bucket)
+            self.s3.start()
+            options = s3_options(self.s3.endpoint, self.s3.bucket, self.s3.credentials)
         else:
             (self.home / "bucket").mkdir()
             options = {"atoll_url": f"file://{self.home}/bucket"}
@@ -265,7 +266,7 @@ class Demo:
 
     def _read_a_clone(self) -> dict:
         """A second server on a clone of the snapshot, beside the one that goes on."""
-        url = f"file://{self.home}/clone" if self.minio is None else f"s3://{self.minio.bucket}/clone"
+        url = f"file://{self.home}/clone" if self.s3 is None else f"s3://{self.s3.bucket}/clone"
         self._atollctl("clone", behind=(url, "--snapshot", SNAPSHOT))
         clone = Server(self.home / "clone-server", {**self.server.options, "atoll_url": url})
         started = time.perf_counter()
@@ -351,11 +352,9 @@ class Demo:
         }
 
     def _objects(self) -> list[tuple[str, int]]:
-        if self.minio:
+        if self.s3:
             prefix = "db/"
-            return [
-                (item.key.removeprefix(prefix), item.size_bytes) for item in self.minio.client.list(prefix)
-            ]
+            return [(item.key.removeprefix(prefix), item.size_bytes) for item in self.s3.client.list(prefix)]
         bucket = self.home / "bucket"
         return sorted((str(path.relative_to(bucket)), size) for path, size in disk.file_sizes(bucket).items())
 
@@ -413,7 +412,9 @@ def print_table(steps: list[dict]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=200_000, help="rows of s3test")
-    parser.add_argument("--buckets", default="file,minio")
+    parser.add_argument(
+        "--buckets", default="file,versitygw", help="file, versitygw, minio (which make setup builds)"
+    )
     arguments = parser.parse_args()
     exit_cleanly_on_signals()
     steps: list[dict] = []

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from common.compare import RUN_FAILURES
 from common.report import Report
-from common.rig import DEFAULT_MEMORY_BYTES, MIB, Running, start_setup
+from common.rig import DEFAULT_MEMORY_BYTES, MIB, Running, chosen_setups, start_setup
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory
 
 
@@ -62,6 +62,12 @@ def arguments_parser(description: str, *, rows: int = 0, repeat: int = 3) -> arg
     parser.add_argument("--memory-mib", type=int, default=DEFAULT_MEMORY_BYTES // MIB)
     parser.set_defaults(repeat_default=repeat)
     return parser
+
+
+def engines_of(arguments: argparse.Namespace) -> list[str]:
+    """Returns the setups of a run; without a choice, the engines on the local disk, in a quick run without MyRocks."""
+    default = ("InnoDB", "Atoll") if arguments.quick else ("InnoDB", "MyRocks", "Atoll")
+    return chosen_setups(arguments.setups, default)
 
 
 def repetitions_of(arguments: argparse.Namespace) -> int:

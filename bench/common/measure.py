@@ -101,7 +101,7 @@ def read_accounts(running: Running) -> Reading:
 
 @dataclass
 class Measurement:
-    """Measures what the server uses between start() and stop(). The memory peak is that of this time if Linux
+    """Measures what the server uses between start() and stop(). The memory peak is of this time if Linux
     allows to reset it.
 
     measurement = Measurement.start(running)

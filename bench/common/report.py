@@ -78,6 +78,14 @@ class Report:
         cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
         self.tables.append({"title": title, "header": list(header), "rows": cells, "text": text})
 
+    def add_summary(self, title: str, found: dict[str, dict[str, dict[str, float]]]) -> None:
+        """Adds a table of what compare.summary_of_ratios() has found: a line per setup."""
+        rows = [
+            [name, *(two_digits(value["ratio"]) for value in values.values())]
+            for name, values in found.items()
+        ]
+        self.add_table(title, ["", "median", "greatest", "above 1.5", "above 2"], rows)
+
     def add_comparison(
         self,
         title: str,

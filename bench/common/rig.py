@@ -231,7 +231,7 @@ class Running:
         }
 
     def s3_endpoint(self) -> str:
-        """Returns the URL at which the server reaches the S3 server: its own, or that of the proxy."""
+        """Returns the URL at which the server reaches the S3 server: its own, or the proxy's."""
         return str({**self.server.options, **self.start_options}["atoll-s3-endpoint"])
 
     def set_latency(self, latency_s: float) -> None:
