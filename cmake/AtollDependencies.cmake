@@ -1,6 +1,6 @@
 # What the engine is linked with, as targets:
 #   atoll::rocksdb   static, hidden symbols        atoll::objstore  the Rust object layer, static
-#   atoll::server    MariaDB's private headers     GTest::gtest_main (when found)
+#   atoll::server    MariaDB's private headers     GTest::gmock, GTest::gtest_main (when found)
 #
 # RocksDB and the Rust part are static so that the plugin is one file; zstd, lz4 and zlib are shared because the
 # server (or Debian's base) has them loaded anyway and gets security fixes for them.

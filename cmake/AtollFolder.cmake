@@ -34,7 +34,7 @@ function(atoll_folder name)
     set_target_properties(atoll_${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   endif()
 
-  if(tests AND GTest_FOUND)
+  if(tests AND TARGET GTest::gmock)
     add_executable(atoll_${name}_test EXCLUDE_FROM_ALL ${tests})
     if(ARG_SERVER)
       # A program without a server cannot have the whole folder: x_test.cc gets x.cc, which must do without MariaDB.
