@@ -20,6 +20,19 @@ namespace {
 // InnoDB's limit.
 constexpr int kDepthMax = 15;
 
+// A VARCHAR gets the value of a CHAR with the spaces at its end, as far as InnoDB stores them: at least as
+// many bytes as the CHAR has characters.
+void add_trailing_spaces(const Field &from, const Field &to, String *value) {
+  if (from.real_type() != MYSQL_TYPE_STRING || to.real_type() != MYSQL_TYPE_VARCHAR) return;
+  const CHARSET_INFO *charset = from.charset();
+  const size_t length = value->length(), padded = from.char_length() * charset->mbminlen;
+  if (length >= padded || value->numchars() + (padded - length) / charset->mbminlen > to.char_length())
+    return;
+  if (value->realloc(padded)) return;
+  charset->fill(const_cast<char *>(value->ptr()) + length, padded - length, ' ');
+  value->length(padded);
+}
+
 uchar *bytes_of(std::string *record) { return reinterpret_cast<uchar *>(record->data()); }
 
 }  // namespace
@@ -151,6 +164,7 @@ Status Cascade::set_value(uint16_t column, uint16_t parent_column, uchar *record
   String buffer, *value = from->val_str(&buffer);
   from->move_field_offset(-from_shift);
   if (value == nullptr || value->numchars() > to->char_length()) return refuse();
+  add_trailing_spaces(*from, *to, value);
   THD *thd = child_.thd();
   const Check_level_instant_set quietly(thd, CHECK_FIELD_IGNORE);
   to->move_field_offset(shift);
