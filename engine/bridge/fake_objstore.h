@@ -282,6 +282,9 @@ ATOLL_FAKE atoll_result atoll_visitor_mount(const atoll_visitor *, const char *,
                                             atoll_mount **) {
   return atoll_store::answer(atoll::Code::kInvalid, "no such moment");
 }
+ATOLL_FAKE atoll_result atoll_store_adopt_file(atoll_store *, const atoll_mount *, uint64_t, uint64_t) {
+  return atoll_store::answer(atoll::Code::kNotFound, "there is no mount");
+}
 ATOLL_FAKE void atoll_mount_close(atoll_mount *) {}
 ATOLL_FAKE uint64_t atoll_mount_commit_us(const atoll_mount *) { return 0; }
 ATOLL_FAKE int atoll_mount_file_size(const atoll_mount *, uint64_t, uint64_t *) { return 0; }

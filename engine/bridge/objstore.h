@@ -50,18 +50,18 @@ typedef struct {
   const char *addressing; /* "auto", "path" or "virtual"; "" = auto */
   const char *sse;        /* encryption asked for with uploads: "" = the bucket's own, "AES256", "aws:kms" */
   const char *sse_kms_key_id; /* "" = the key service's default key */
-  const char *local_dir;  /* RocksDB's directory; if absent, it is restored from the bucket */
-  const char *cache_dir;  /* directory of the part cache */
-  const char *server_id;  /* names this owner in messages and in the hint that it lives, e.g. host:port:pid */
-  uint64_t cache_bytes;   /* how many bytes of disk the part cache may use */
-  uint64_t backlog_bytes_max; /* how many bytes of table files may wait for their upload; 0 = 1 GiB */
-  uint64_t lag_bytes_max; /* with durability async: by how many bytes of log the bucket may be behind */
+  const char *local_dir;      /* RocksDB's directory; if absent, it is restored from the bucket */
+  const char *cache_dir;      /* directory of the part cache */
+  const char *server_id; /* names this owner in messages and in the hint that it lives, e.g. host:port:pid */
+  uint64_t cache_bytes;  /* how many bytes of disk the part cache may use */
+  uint64_t backlog_bytes_max;   /* how many bytes of table files may wait for their upload; 0 = 1 GiB */
+  uint64_t lag_bytes_max;       /* with durability async: by how many bytes of log the bucket may be behind */
   uint64_t history_bytes_max;   /* how many bytes of objects the bucket may keep for the history alone */
   uint32_t history_retention_s; /* every commit that is at most this old can be restored; 0 = no history */
-  uint32_t lag_ms_max;    /* with durability async: by how much time the bucket may be behind */
-  uint32_t request_timeout_ms; /* how long one bucket request may take, first byte to last; 0 = 30 s */
-  uint8_t durability;     /* an ATOLL_DURABILITY_* */
-  uint8_t take_over;      /* 1: fence a live owner instead of refusing to open */
+  uint32_t lag_ms_max;          /* with durability async: by how much time the bucket may be behind */
+  uint32_t request_timeout_ms;  /* how long one bucket request may take, first byte to last; 0 = 30 s */
+  uint8_t durability;           /* an ATOLL_DURABILITY_* */
+  uint8_t take_over;            /* 1: fence a live owner instead of refusing to open */
   void (*log)(int level, const char *message); /* called from any thread; must not call the store */
   /* Returns an ATOLL_WISH_*. Called about ten times a second, on a thread that waits for the bucket or for
    * the upload backlog. May be NULL. */
@@ -89,7 +89,8 @@ uint32_t atoll_opener_waits_ms(const atoll_opener *opener);
  * kUnavailable, kReadOnly (another live server owns the bucket, or the bucket has no conditional writes),
  * kCorruption.
  * Requests: about 10 small ones; plus MANIFEST and WAL objects when restoring. */
-atoll_result atoll_store_open(const atoll_opener *opener, const atoll_store_config *config, atoll_store **out);
+atoll_result atoll_store_open(const atoll_opener *opener, const atoll_store_config *config,
+                              atoll_store **out);
 
 /* Waits at most timeout_ms until all local changes are published, writes the hint that the owner has closed
  * the database, and frees the store.
@@ -149,14 +150,14 @@ typedef struct {
   const char *pin;  /* the key of the pin's object in the bucket */
   const char *creator;
   const char *gtid_position;
-  const char *problem; /* why the other fields could not be read; "": they were read */
-  uint64_t created_ms; /* since 1970 */
-  uint64_t commit_us;  /* time of the newest commit, since 1970; 0: there was none */
-  uint64_t binlog_file; /* number of the binary log file of that commit */
+  const char *problem;    /* why the other fields could not be read; "": they were read */
+  uint64_t created_ms;    /* since 1970 */
+  uint64_t commit_us;     /* time of the newest commit, since 1970; 0: there was none */
+  uint64_t binlog_file;   /* number of the binary log file of that commit */
   uint64_t binlog_offset; /* position in that file; 0: the commit is in no binary log */
-  uint64_t files; /* number of table files */
-  uint64_t shared_bytes; /* bytes of its table files that the newest root or another pin needs, too */
-  uint64_t alone_bytes;  /* bytes of its table files that only this pin keeps; of the history, also its log */
+  uint64_t files;         /* number of table files */
+  uint64_t shared_bytes;  /* bytes of its table files that the newest root or another pin needs, too */
+  uint64_t alone_bytes; /* bytes of its table files that only this pin keeps; of the history, also its log */
 } atoll_snapshot;
 
 /* Makes the snapshot `name` of the state that is in the bucket. To include local changes, the caller calls
@@ -234,6 +235,12 @@ int atoll_mount_file_size(const atoll_mount *mount, uint64_t number, uint64_t *b
  * file. A file of one state is also a file of another state of the database if number, size and checksum are
  * the same in both. No request. */
 int atoll_mount_file_crc32c(const atoll_mount *mount, uint64_t number, uint32_t *crc32c);
+/* Makes table file `number` of the database have the object of table file `from` of the mounted state, so
+ * that rows of the past come back without a copy. Durable. `mount`: one of atoll_store_mount() of this store.
+ * Errors: kNotFound (the state has no file `from`), kInvalid (the object belongs to the parent of this
+ * clone), kFenced; kUnavailable, kNoSpace (local disk). No request. */
+atoll_result atoll_store_adopt_file(atoll_store *store, const atoll_mount *mount, uint64_t from,
+                                    uint64_t number);
 /* As atoll_file_open(). Errors: kNotFound. */
 atoll_result atoll_mount_open_file(const atoll_mount *mount, uint64_t number, atoll_file **out);
 
@@ -243,8 +250,8 @@ void atoll_file_close(atoll_file *file);
 typedef struct {
   uint64_t offset;
   uint64_t length;
-  char *buffer;      /* belongs to the caller; has room for `length` bytes */
-  uint64_t read;     /* out: the bytes that were read; fewer than `length` only at the end of the file */
+  char *buffer;  /* belongs to the caller; has room for `length` bytes */
+  uint64_t read; /* out: the bytes that were read; fewer than `length` only at the end of the file */
   atoll_result result;
 } atoll_read;
 
@@ -254,8 +261,8 @@ typedef struct {
  * Requests: one ranged GET per run of missing parts. Blocks: on the network, bounded by request_timeout_ms
  * and retries, and by ATOLL_WISH_*. Errors: kUnavailable, kCorruption, kNotFound; kInterrupted when the
  * statement of this thread was killed and the bucket has not answered for one second. */
-atoll_result atoll_file_read(atoll_file *file, uint64_t offset, uint64_t length, char *buffer,
-                             uint64_t *read, int refetch);
+atoll_result atoll_file_read(atoll_file *file, uint64_t offset, uint64_t length, char *buffer, uint64_t *read,
+                             int refetch);
 
 /* As atoll_file_read(), for many ranges at once. Missing parts that are close together are fetched by one
  * GET, and the GETs run in parallel. Each read has its own result. */
@@ -329,8 +336,8 @@ atoll_result atoll_store_may_write(const atoll_store *store);
 /* Returns 1 while a thread waits because the upload backlog is at its limit, else 0. One atomic load. */
 int atoll_store_is_backlog_full(const atoll_store *store);
 
-/* A caller that writes to the local disk calls this for each MiB. If the disk has less free space than the part
- * cache leaves, the cache gives space back. Local disk work only; no errors. */
+/* A caller that writes to the local disk calls this for each MiB. If the disk has less free space than the
+ * part cache leaves, the cache gives space back. Local disk work only; no errors. */
 void atoll_store_make_room(const atoll_store *store);
 
 /* For a server that shuts down: from now on no thread waits for the upload backlog. So flushes end even if

@@ -122,12 +122,20 @@ struct Place {
   uint64_t doomed = 0;  // number of a kDoomed record: as long as it exists, a restart deletes the rows
 };
 
-// A clone that is not stored yet: `def.id` is still the id of its source, and its rows are in a family of its
-// own or at the reserved `place`.
+// What a clone gets from its source besides the definition.
+struct Belongings {
+  // The ordinals of dropped indexes whose entries reclaim() has not deleted yet. The clone may get these
+  // entries too, so they must be deleted there.
+  std::vector<uint16_t> dropped_indexes;
+  uint64_t auto_increment = 0;  // see Catalog::auto_increment()
+  std::string statistics;
+};
+
+// A clone that is not stored yet: its rows are in a family of its own or at the reserved `place`.
 struct Clone {
   TableDef def;
   Place place;
-  std::vector<uint16_t> dropped_indexes = {};  // see Catalog::dropped_indexes()
+  Belongings belongings = {};
 };
 
 // A database (SQL schema) with tables in the catalog, so that a server with an empty data directory can
@@ -157,6 +165,14 @@ bool is_internal(std::string_view name);
 // Returns the table's name; for a partition ("t#P#p0"), the name of its whole table. Works on paths as well.
 std::string_view whole_table(std::string_view name);
 bool is_partition(std::string_view name);
+
+// A database as the catalog of a past state has it.
+struct PastSchema {
+  std::vector<TablePtr> tables;               // except those under internal names
+  std::map<uint32_t, Belongings> belongings;  // by table id
+  std::string options;                        // content of db.opt
+  MaskingRecord masking;                      // of all databases
+};
 
 // What happens to the old table of an ALTER that a crash interrupted. That table has an internal name, and no
 // table of the catalog has its former name. The caller of finish_interrupted_alters() chooses it, because
@@ -188,11 +204,9 @@ class Catalog {
   static Status open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<Catalog> *out);
   ~Catalog();
 
-  // Reads from the catalog family of a past state of the server: the tables of one database, except those
-  // under internal names, and the database's db.opt, and the record about masking. Changes nothing. Errors:
+  // Reads a database from the catalog family of a past state of the server. Changes nothing. Errors:
   // kCorruption; kNotFound (the database had no tables).
-  static Status read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
-                     std::string *options, MaskingRecord *masking);
+  static Status read(lsm::Family *catalog, std::string_view database, PastSchema *out);
 
   // Reads the tables of all databases from the catalog family of a past state, without those under internal
   // names. It also leaves out the entries of whole partitioned tables, because they have no rows of their
@@ -222,12 +236,10 @@ class Catalog {
   // Errors: as create().
   Status reserve(size_t count, std::vector<Place> *places);
   void give_up(const std::vector<Place> &places) noexcept;
-  // The ordinals of dropped indexes of a table whose entries reclaim() has not deleted yet. The caller asks
-  // before it copies or shares the table's entries for a clone, because the clone may get these entries
-  // too, and they must be deleted there.
-  std::vector<uint16_t> dropped_indexes(const TableDef &table) const;
-  // Stores the definitions of clones, all in one write. Each clone gets the AUTO_INCREMENT counter and the
-  // statistics of its source. Errors: as create(); after kDuplicate and kInvalid nothing was written.
+  // What a clone of the table gets. The caller asks before it copies or shares the table's entries.
+  Belongings belongings(const TableDef &table) const;
+  // Stores the definitions of clones, all in one write. Errors: as create(); after kDuplicate and kInvalid
+  // nothing was written.
   Status add_clones(const std::vector<Clone> &clones);
   // Replaces stored definitions, all in one write. reclaim() later deletes the entries of indexes that a new
   // definition lacks. When a table has moved out of the shared family, reclaim() deletes its old rows once no

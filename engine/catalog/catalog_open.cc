@@ -18,17 +18,20 @@ Status Catalog::open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<C
   return Status::Ok();
 }
 
-Status Catalog::read(lsm::Family *catalog, std::string_view database, std::vector<TablePtr> *tables,
-                     std::string *options, MaskingRecord *masking) {
+Status Catalog::read(lsm::Family *catalog, std::string_view database, PastSchema *out) {
   Impl impl;
-  const SharedLock lock(impl.mutex);  // only for the static thread analysis: no other thread knows `impl`
+  const MutexLock change(impl.change_mutex);  // both only for the static thread analysis:
+  const SharedLock lock(impl.mutex);          // no other thread knows `impl`
   ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of that time"));
-  for (const auto &[key, table] : impl.by_name)
-    if (table->database == database && !is_internal(table->name)) tables->push_back(table);
+  for (const auto &[key, table] : impl.by_name) {
+    if (table->database != database || is_internal(table->name)) continue;
+    out->tables.push_back(table);
+    out->belongings[table->id] = impl.belongings(*table);
+  }
   const auto known = impl.databases.find(std::string(database));
-  if (known != impl.databases.end()) *options = known->second;
-  *masking = impl.masking;
-  if (!tables->empty()) return Status::Ok();
+  if (known != impl.databases.end()) out->options = known->second;
+  out->masking = impl.masking;
+  if (!out->tables.empty()) return Status::Ok();
   return Status(Code::kNotFound, "there was no ATOLL table in it");
 }
 

@@ -32,17 +32,34 @@ Status Catalog::reserve(size_t count, std::vector<Place> *places) {
   return impl_->write(&batch, true);
 }
 
-std::vector<uint16_t> Catalog::dropped_indexes(const TableDef &table) const {
-  const MutexLock lock(impl_->change_mutex);
+Belongings Catalog::belongings(const TableDef &table) const {
+  const MutexLock change(impl_->change_mutex);
+  const SharedLock values(impl_->mutex);
+  return impl_->belongings(table);
+}
+
+Belongings Catalog::Impl::belongings(const TableDef &table) const {
+  Belongings found;
+  if (!table.logical_only) found.dropped_indexes = dropped_indexes(table);
+  if (const auto next = auto_increments.find(table.id); next != auto_increments.end())
+    found.auto_increment = next->second;
+  if (const auto blob = statistics.find(table.id); blob != statistics.end()) found.statistics = blob->second;
+  return found;
+}
+
+// The catalog of a past state also has indexes whose build had not finished. Their entries go, too.
+std::vector<uint16_t> Catalog::Impl::dropped_indexes(const TableDef &table) const {
   std::vector<uint16_t> ordinals;
-  for (uint16_t ordinal = 1; ordinal < table.next_ordinal; ordinal++) {
+  const auto is_doomed = [&](uint16_t ordinal) ATOLL_UNCHECKED_THREADS {
     const Doomed::Range range = index_range(table, ordinal);
-    for (const Doomed &doomed : impl_->pending)
-      if (std::find(doomed.ranges.begin(), doomed.ranges.end(), range) != doomed.ranges.end()) {
-        ordinals.push_back(ordinal);
-        break;
-      }
-  }
+    return std::any_of(pending.begin(), pending.end(), [&](const Doomed &doomed) {
+      return std::find(doomed.ranges.begin(), doomed.ranges.end(), range) != doomed.ranges.end();
+    });
+  };
+  for (uint16_t ordinal = 1; ordinal < table.next_ordinal; ordinal++)
+    if (is_doomed(ordinal)) ordinals.push_back(ordinal);
+  for (const IndexDef &index : table.indexes)
+    if (index.building) ordinals.push_back(index.ordinal);
   return ordinals;
 }
 
@@ -64,7 +81,7 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
   std::set<uint32_t> unwritten;
   rocksdb::WriteBatch batch;
   Doomed doomed;
-  for (const auto &[def, place, dropped_indexes] : clones) {
+  for (const auto &[def, place, belongings] : clones) {
     if (impl_->find(def.database, def.name)) return exists_already(def.database, def.name);
     TableDef table = def;
     ATOLL_RETURN_IF_ERROR(impl_->check_names(table, 0));
@@ -73,13 +90,14 @@ Status Catalog::add_clones(const std::vector<Clone> &clones) {
     if (place.prefix != 0) impl_->remove(&batch, doomed_key(place.doomed));
     table.created_us = now_us();
     impl_->put_table(&batch, table);
-    for (const uint16_t ordinal : dropped_indexes) doomed.ranges.push_back(index_range(table, ordinal));
-    if (const uint64_t next = auto_increment(def.id); next != 0) {
+    for (const uint16_t ordinal : belongings.dropped_indexes)
+      doomed.ranges.push_back(index_range(table, ordinal));
+    if (const uint64_t next = belongings.auto_increment; next != 0) {
       counters[table.id] = next;
       impl_->put(&batch, auto_increment_key(table.id), auto_increment_value(next));
     }
-    if (std::string blob = this->statistics(def.id); !blob.empty()) {
-      statistics[table.id] = std::move(blob);
+    if (!belongings.statistics.empty()) {
+      statistics[table.id] = belongings.statistics;
       unwritten.insert(table.id);
     }
     stored.push_back(Impl::arrival(table, nullptr));

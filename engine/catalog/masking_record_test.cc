@@ -21,11 +21,9 @@ TEST_F(CatalogTest, a_masking_that_has_begun_is_on_record_until_it_has_ended) {
   EXPECT_EQ(record().done_in + "|" + record().begun_in, "parent|");
   ASSERT_TRUE(catalog_->begin_masking("clone").ok());
   EXPECT_EQ(record().done_in + "|" + record().begun_in, "parent|clone");
-  std::vector<TablePtr> tables;
-  std::string options;
-  MaskingRecord masking;
-  ASSERT_TRUE(Catalog::read(database_->catalog_family(), "d", &tables, &options, &masking).ok());
-  EXPECT_EQ(masking.done_in + "|" + masking.begun_in, "parent|clone");
+  PastSchema then;
+  ASSERT_TRUE(Catalog::read(database_->catalog_family(), "d", &then).ok());
+  EXPECT_EQ(then.masking.done_in + "|" + then.masking.begun_in, "parent|clone");
 }
 
 }  // namespace

@@ -89,7 +89,11 @@ class TestDatabase final : public lsm::Rows, public lsm::Families {
       (void)db_->Put(rocksdb::WriteOptions(), (*out)->handle(), rows->key(), rows->value());
     return lsm::from_rocksdb(rows->status());
   }
-  Status copy_entries(lsm::Family *, std::string_view, std::string_view, std::string_view,
+  Status clone_past_family(lsm::PastDatabase *, lsm::Family *, const lsm::Compression &,
+                           lsm::Family **) override {
+    return Status(Code::kBug, "no test clones the past");
+  }
+  Status copy_entries(lsm::Family *, std::string_view, std::string_view, lsm::Family *, std::string_view,
                       const std::function<bool()> &) override {
     return Status(Code::kBug, "no test copies entries");
   }

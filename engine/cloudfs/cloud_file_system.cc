@@ -105,6 +105,26 @@ Status CloudFileSystem::adopt_local_tables() {
   return Status::Ok();
 }
 
+void CloudFileSystem::share(const std::shared_ptr<PastFiles> &past) {
+  const MutexLock lock(past_mutex_);
+  past_.push_back(past);
+  past_count_ = past_.size();
+}
+
+void CloudFileSystem::end_sharing(const std::shared_ptr<PastFiles> &past) {
+  const MutexLock lock(past_mutex_);
+  std::erase(past_, past);
+  past_count_ = past_.size();
+}
+
+std::shared_ptr<PastFiles> CloudFileSystem::past_of(const std::string &path) const {
+  if (past_count_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const MutexLock lock(past_mutex_);
+  for (const std::shared_ptr<PastFiles> &past : past_)
+    if (past->has(path)) return past;
+  return nullptr;
+}
+
 bool CloudFileSystem::IsInstanceOf(const std::string &name) const noexcept {
   return name == kClassName() || FileSystemWrapper::IsInstanceOf(name);
 }
@@ -140,6 +160,7 @@ IOStatus CloudFileSystem::NewRandomAccessFile(const std::string &path, const Fil
                                               IODebugContext *debug) {
   const FileName name = name_of(path);
   if (!name.is_of_table()) {
+    if (const auto past = past_of(path)) return past->NewRandomAccessFile(path, options, result, debug);
     return FileSystemWrapper::NewRandomAccessFile(path, options, result, debug);
   }
   uint64_t bytes = 0;
@@ -232,6 +253,7 @@ IOStatus CloudFileSystem::GetChildrenFileAttributes(const std::string &directory
 IOStatus CloudFileSystem::GetFileSize(const std::string &path, const IOOptions &options, uint64_t *bytes,
                                       IODebugContext *debug) {
   if (store_has(name_of(path), bytes)) return IOStatus::OK();
+  if (const auto past = past_of(path)) return past->GetFileSize(path, options, bytes, debug);
   return FileSystemWrapper::GetFileSize(path, options, bytes, debug);
 }
 
@@ -249,8 +271,9 @@ IOStatus CloudFileSystem::GetFileModificationTime(const std::string &path, const
 IOStatus CloudFileSystem::DeleteFile(const std::string &path, const IOOptions &options,
                                      IODebugContext *debug) {
   const FileName name = name_of(path);
-  // A path in shared/ is only a second name. RocksDB deletes the file itself under its name NNNNNN.sst.
-  if (name.kind == FileKind::kShared) return IOStatus::OK();
+  // A path in shared/ is only a second name. RocksDB deletes the file itself under its name NNNNNN.sst. Files
+  // of a past state go with its directory.
+  if (name.kind == FileKind::kShared || past_of(path)) return IOStatus::OK();
   if (name.kind == FileKind::kTable) {
     const atoll_result removed = atoll_store_remove_file(store_, name.number);
     if (bridge::to_code(removed) != Code::kNotFound) return to_io_status(removed);
@@ -298,6 +321,11 @@ IOStatus CloudFileSystem::LinkFile(const std::string &from, const std::string &t
     if (IOStatus status = check_may_write(store_); !status.ok()) return status;
     if (source.kind == FileKind::kShared)
       return to_io_status(atoll_store_share_file(store_, source.number, target.number));
+    if (const auto past = past_of(from)) {
+      bool adopted = false;
+      const IOStatus status = past->adopt(store_, from, target.number, &adopted);
+      if (adopted) return status;
+    }
   }
   IOStatus status = FileSystemWrapper::LinkFile(from, to, options, debug);
   if (!status.ok() || target.kind != FileKind::kTable) return status;

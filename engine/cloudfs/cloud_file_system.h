@@ -12,6 +12,8 @@
 // | *.log (WAL)     | local; wal_* at each step    | local                       | local; wal_deleted |
 // | OPTIONS-*       | at open only, see below      | -                           | local              |
 // | shared/*.sst    | linking it shares the object | as table file of its number | -                  |
+// | *.sst of a past | linking it shares the object, | as PastFiles reads it      | as PastFiles       |
+// |   state         |   see SharedPast             |                             |                    |
 // | all others      | local                        | local                       | local              |
 //
 // Invariants
@@ -38,11 +40,14 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/status.h"
 #include "bridge/objstore.h"
 #include "cloudfs/file_name.h"
+#include "cloudfs/past_files.h"
 
 namespace atoll::cloudfs {
 
@@ -68,6 +73,10 @@ class CloudFileSystem : public rocksdb::FileSystemWrapper {
   // process died after it wrote a table file and before it queued the upload. They must be uploaded, because
   // the local MANIFEST may name them. Call before RocksDB opens. Errors: as atoll_store_add_file.
   Status adopt_local_tables();
+
+  // Threads: any. See SharedPast.
+  void share(const std::shared_ptr<PastFiles> &past);
+  void end_sharing(const std::shared_ptr<PastFiles> &past);
 
   void refuse_options_files() { refuse_options_files_.store(true, std::memory_order_relaxed); }
 
@@ -107,6 +116,7 @@ class CloudFileSystem : public rocksdb::FileSystemWrapper {
                              rocksdb::IODebugContext *debug) override;
 
  private:
+  std::shared_ptr<PastFiles> past_of(const std::string &path) const;  // nullptr: `path` is of no past state
   FileName name_of(const std::string &path) const;
   bool store_has(const FileName &name, uint64_t *bytes) const;
   bool is_database_directory(const std::string &path) const;
@@ -116,6 +126,27 @@ class CloudFileSystem : public rocksdb::FileSystemWrapper {
   const std::string directory_;
   atoll_store *const store_;
   std::atomic<bool> refuse_options_files_{false};
+  std::atomic<size_t> past_count_{0};  // the size of past_: almost always 0, and then no lock is taken
+  mutable Mutex past_mutex_;
+  std::vector<std::shared_ptr<PastFiles>> past_ ATOLL_GUARDED_BY(past_mutex_);
+};
+
+// While an object of this class lives, RocksDB can link table files of a past state into the database. A file
+// that is in the bucket then shares its object (atoll_store_adopt_file). A file that RocksDB has written into
+// the state's local directory becomes a new table file.
+class SharedPast {
+ public:
+  SharedPast(CloudFileSystem *files, std::shared_ptr<PastFiles> past)
+      : files_(files), past_(std::move(past)) {
+    files_->share(past_);
+  }
+  ~SharedPast() { files_->end_sharing(past_); }
+  SharedPast(const SharedPast &) = delete;
+  SharedPast &operator=(const SharedPast &) = delete;
+
+ private:
+  CloudFileSystem *const files_;
+  const std::shared_ptr<PastFiles> past_;
 };
 
 }  // namespace atoll::cloudfs

@@ -29,6 +29,16 @@ bool PastFiles::find(const std::string &path, uint64_t *number, uint64_t *bytes)
          atoll_mount_file_size(mount_, name.number, bytes) != 0;
 }
 
+bool PastFiles::has(std::string_view path) const {
+  return path.size() > directory_.size() && path.starts_with(directory_) && path[directory_.size()] == '/';
+}
+
+IOStatus PastFiles::adopt(atoll_store *store, const std::string &path, uint64_t number, bool *adopted) const {
+  uint64_t from = 0, bytes = 0;
+  *adopted = find(path, &from, &bytes);
+  return *adopted ? to_io_status(atoll_store_adopt_file(store, mount_, from, number)) : IOStatus::OK();
+}
+
 bool PastFiles::is_written(uint64_t number) const {
   const MutexLock lock(mutex_);
   return written_.contains(number);

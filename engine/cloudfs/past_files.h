@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/mutex.h"
 #include "bridge/objstore.h"
@@ -36,6 +37,13 @@ class PastFiles : public rocksdb::FileSystemWrapper {
                                rocksdb::IODebugContext *debug) override;
   rocksdb::IOStatus GetFileSize(const std::string &path, const rocksdb::IOOptions &options, uint64_t *bytes,
                                 rocksdb::IODebugContext *debug) override;
+
+  // Returns true if `path` is in this state's directory.
+  bool has(std::string_view path) const;
+  // Gives table file `number` of the live database the object of the table file at `path`. Sets *adopted to
+  // false and does nothing if that file is not in the bucket, because RocksDB has written it into the local
+  // directory. Errors: as atoll_store_adopt_file().
+  rocksdb::IOStatus adopt(atoll_store *store, const std::string &path, uint64_t number, bool *adopted) const;
 
   // True if RocksDB has written table file `number` into the local directory. Then the local file is the
   // right one. The mount can have a different file of the same number, which the state's MANIFEST does not

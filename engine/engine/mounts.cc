@@ -12,24 +12,21 @@ namespace {
 
 Status read_tables(std::unique_ptr<lsm::PastDatabase> past, const std::string &source,
                    const Mounts::Check &check, std::shared_ptr<const Mount> *out) {
-  std::vector<catalog::TablePtr> tables;
-  std::string options;
-  catalog::MaskingRecord masking;
-  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &tables, &options, &masking));
-  ATOLL_RETURN_IF_ERROR(check(masking));
-  for (const catalog::TablePtr &table : tables)
+  catalog::PastSchema schema;
+  ATOLL_RETURN_IF_ERROR(catalog::Catalog::read(past->catalog_family(), source, &schema));
+  ATOLL_RETURN_IF_ERROR(check(schema.masking));
+  for (const catalog::TablePtr &table : schema.tables)
     if (!table->logical_only && past->find_family(table->family_id) == nullptr)
       return Status(Code::kCorruption, "its table " + table->name + " has no column family");
-  *out = std::make_shared<const Mount>(std::move(past), std::move(tables), std::move(options));
+  *out = std::make_shared<const Mount>(std::move(past), std::move(schema));
   return Status::Ok();
 }
 
 }  // namespace
 
-Mount::Mount(std::unique_ptr<lsm::PastDatabase> past, std::vector<catalog::TablePtr> tables,
-             std::string options)
-    : past_(std::move(past)), options_(std::move(options)) {
-  for (catalog::TablePtr &table : tables) tables_.emplace(table->name, std::move(table));
+Mount::Mount(std::unique_ptr<lsm::PastDatabase> past, catalog::PastSchema schema)
+    : past_(std::move(past)), schema_(std::move(schema)) {
+  for (const catalog::TablePtr &table : schema_.tables) tables_.emplace(table->name, table);
 }
 
 catalog::TablePtr Mount::find(const std::shared_ptr<const Mount> &mount, std::string_view name) {
@@ -40,6 +37,15 @@ catalog::TablePtr Mount::find(const std::shared_ptr<const Mount> &mount, std::st
 std::vector<catalog::TablePtr> Mount::list(const std::shared_ptr<const Mount> &mount) {
   std::vector<catalog::TablePtr> tables;
   for (const auto &[name, table] : mount->tables_) tables.emplace_back(mount, table.get());
+  return tables;
+}
+
+std::vector<catalog::TablePtr> Mount::with_partitions(const std::shared_ptr<const Mount> &mount,
+                                                      std::string_view whole) {
+  std::vector<catalog::TablePtr> tables;
+  for (const auto &[name, table] :
+       mount->tables_)  // in the order of names: a table comes before its partitions
+    if (catalog::whole_table(name) == whole) tables.emplace_back(mount, table.get());
   return tables;
 }
 

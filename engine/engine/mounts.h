@@ -29,23 +29,34 @@ constexpr char kMountMarker[] = "atoll.mount";
 // A mounted schema. It never changes. Names are file names, as in the catalog. Threads: any.
 class Mount {
  public:
-  Mount(std::unique_ptr<lsm::PastDatabase> past, std::vector<catalog::TablePtr> tables, std::string options);
+  Mount(std::unique_ptr<lsm::PastDatabase> past, catalog::PastSchema schema);
 
   // As Catalog::find() and Catalog::list(), for the mounted tables. Each returned pointer keeps the mount
   // open for as long as the caller holds it.
   static catalog::TablePtr find(const std::shared_ptr<const Mount> &mount, std::string_view name);
   static std::vector<catalog::TablePtr> list(const std::shared_ptr<const Mount> &mount);
+  // As Catalog::with_partitions(): the table of that name, if there is one, and after it its partitions.
+  static std::vector<catalog::TablePtr> with_partitions(const std::shared_ptr<const Mount> &mount,
+                                                        std::string_view whole);
+  // What a clone of a mounted table gets.
+  const catalog::Belongings &belongings(const catalog::TableDef &table) const {
+    return schema_.belongings.at(table.id);
+  }
+  // As lsm::PastDatabase::open_with_tables(): the state whose table files clones can share.
+  Status open_with_tables(std::unique_ptr<lsm::PastDatabase> *out) const {
+    return past_->open_with_tables(out);
+  }
   // nullptr: there is no such family.
   lsm::Family *find_family(uint32_t id) const { return past_->find_family(id); }
   // The content of the schema's db.opt at the moment that the mount shows.
-  const std::string &options() const { return options_; }
+  const std::string &options() const { return schema_.options; }
   // When the newest commit that the mount shows was made, in microseconds since 1970; 0: it shows no commit.
   uint64_t commit_us() const { return past_->commit_us(); }
 
  private:
   const std::unique_ptr<lsm::PastDatabase> past_;
-  std::map<std::string, catalog::TablePtr, std::less<>> tables_;
-  const std::string options_;
+  const catalog::PastSchema schema_;
+  std::map<std::string, catalog::TablePtr, std::less<>> tables_;  // those of schema_, by name
 };
 
 // Threads: any.

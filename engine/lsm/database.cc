@@ -142,10 +142,10 @@ Status DatabaseImpl::list_families(const rocksdb::DBOptions &options, std::vecto
 }
 
 Status DatabaseImpl::open_main() {
-  auto files = std::make_shared<cloudfs::GuardedFileSystem>(rocksdb::FileSystem::Default(),
-                                                            options_.local_dir, options_.store);
-  ATOLL_RETURN_IF_ERROR(files->adopt_local_tables());
-  env_ = rocksdb::NewCompositeEnv(files);
+  files_ = std::make_shared<cloudfs::GuardedFileSystem>(rocksdb::FileSystem::Default(), options_.local_dir,
+                                                        options_.store);
+  ATOLL_RETURN_IF_ERROR(files_->adopt_local_tables());
+  env_ = rocksdb::NewCompositeEnv(files_);
 
   rocksdb::DBOptions db_options = main_database_options(options_, parts_);
   db_options.env = env_.get();
@@ -164,7 +164,7 @@ Status DatabaseImpl::open_main() {
   main_.reset(opened);
   if (options_.store != nullptr)
     atoll_store_opened(options_.store, base(Side::kMain)->GetLatestSequenceNumber());
-  files->refuse_options_files();
+  files_->refuse_options_files();
   raise_open_files_limit();
 
   FamilyRegistry::Settings settings;

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "base/mutex.h"
+#include "cloudfs/cloud_file_system.h"
 #include "lsm/upkeep/companion_flush.h"
 #include "lsm/upkeep/compaction_log.h"
 #include "lsm/database.h"
@@ -35,8 +36,10 @@ class DatabaseImpl final : public Database {
 
   Status create_family(const Compression &compression, Family **out) override;
   Status clone_family(Family *source, const Compression &compression, Family **out) override;
-  Status copy_entries(Family *family, std::string_view begin, std::string_view end, std::string_view start,
-                      const std::function<bool()> &is_cancelled) override;
+  Status clone_past_family(PastDatabase *past, Family *source, const Compression &compression,
+                           Family **out) override;
+  Status copy_entries(Family *from, std::string_view begin, std::string_view end, Family *to,
+                      std::string_view start, const std::function<bool()> &is_cancelled) override;
   bool has_room_for_family() override;
   Family *find_family(uint32_t id) override;
   void drop_family(uint32_t id) override;
@@ -105,7 +108,8 @@ class DatabaseImpl final : public Database {
   std::shared_ptr<ErrorWatch> errors_;
   std::shared_ptr<CompactionLog> compactions_;
   std::shared_ptr<CompanionFlush> companion_flush_;
-  std::unique_ptr<rocksdb::Env> env_;
+  std::shared_ptr<cloudfs::CloudFileSystem> files_;
+  std::unique_ptr<rocksdb::Env> env_;  // over files_
   std::unique_ptr<rocksdb::TransactionDB> main_;
   std::unique_ptr<rocksdb::TransactionDB> temp_;
   std::unique_ptr<FamilyImpl> temp_family_;

@@ -13,6 +13,8 @@
 
 namespace atoll::lsm {
 
+class PastDatabase;
+
 enum class Algorithm : uint8_t { kNone = 0, kLz4 = 1, kZstd = 2, kZlib = 3 };
 
 struct Compression {
@@ -76,10 +78,16 @@ class Families {
   // when this returns. The caller keeps writers of `source` away. Blocks: for a flush, and until new files
   // are uploaded. Errors: as create_family(), and kInterrupted.
   virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
-  // Writes a copy of each entry in [begin, end). In the key of the copy, `start` replaces the first
-  // start.size() bytes. The log is not synced. Calls `is_cancelled` now and then; true ends the work with
-  // kInterrupted. Errors: kInterrupted, and as a write. After an error, some copies may exist.
-  virtual Status copy_entries(Family *family, std::string_view begin, std::string_view end,
+  // As clone_family(), for the family `source` of a past state. `past` comes from
+  // PastDatabase::open_with_tables() of a mount. Errors: also kInvalid (the state has table files of the
+  // database from which this one was cloned).
+  virtual Status clone_past_family(PastDatabase *past, Family *source, const Compression &compression,
+                                   Family **out) = 0;
+  // Writes a copy of each entry of `from` in [begin, end) into `to`, a family of main. In the key of the
+  // copy, `start` replaces the first start.size() bytes. The log is not synced. Calls `is_cancelled` now and
+  // then; true ends the work with kInterrupted. Errors: kInterrupted, and as a write. After an error, some
+  // copies may exist.
+  virtual Status copy_entries(Family *from, std::string_view begin, std::string_view end, Family *to,
                               std::string_view start, const std::function<bool()> &is_cancelled) = 0;
   // False: with one more family there would be so many that, after a restart, the memtables of all families
   // but the shared one have no filters (filtered_families_max()).

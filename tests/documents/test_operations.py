@@ -174,6 +174,10 @@ def test_undo_a_mistake(operator: Operator):
             "DELETE FROM shop.orders WHERE id % 3 = 0", "UPDATE shop.orders SET note = 'x' WHERE id < 9"
         )
 
+    def change_again() -> None:
+        assert digest(operator.server) == whole, "the table of that time is back"
+        operator.server.run("UPDATE shop.orders SET note = 'x' WHERE id < 9")
+
     def stop_all() -> None:
         assert digest(operator.server) == whole, "the dump of the clone brings the changed rows back"
         make_mistake()
@@ -182,7 +186,11 @@ def test_undo_a_mistake(operator: Operator):
 
     operator.walk(
         "Undo a mistake",
-        before={"SELECT ATOLL_MOUNT": make_mistake, "atollctl restore": stop_all},
+        before={
+            "SELECT ATOLL_MOUNT": make_mistake,
+            "atollctl clone": change_again,
+            "atollctl restore": stop_all,
+        },
         instead={"# start a second server": start_second},
     )
     operator.server.start()

@@ -99,6 +99,20 @@ pub unsafe extern "C" fn atoll_mount_file_crc32c(
 
 /// # Safety
 ///
+/// - `store` and `mount` are open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_adopt_file(
+    store: *const StoreHandle,
+    mount: *const MountHandle,
+    from: u64,
+    number: u64,
+) -> AtollResult {
+    // SAFETY: the caller guarantees that `store` and `mount` are open.
+    guarded(|| unsafe { reach(store).adopt_file(&(*mount).mount, from, number) })
+}
+
+/// # Safety
+///
 /// - `mount` is open; `out` points to a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_mount_open_file(

@@ -36,10 +36,9 @@ Status refuse_mounted(std::string_view database) {
 bool is_end_of_mounts(const THD *thd) { return thd->lex->sql_command == SQLCOM_DROP_DB; }
 
 Status past_is_read_only() {
-  return Status(
-      Code::kReadOnly,
-      "the schema is mounted by ATOLL_MOUNT() and shows the past, which cannot be changed; INSERT ... "
-      "SELECT brings rows back, ATOLL_UNMOUNT() ends it");
+  return Status(Code::kReadOnly,
+                "the schema is mounted by ATOLL_MOUNT() and shows the past, which cannot be changed; "
+                "ATOLL_CLONE_TABLE() or INSERT ... SELECT brings rows back, ATOLL_UNMOUNT() ends it");
 }
 
 }  // namespace atoll::handler

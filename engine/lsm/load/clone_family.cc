@@ -1,5 +1,5 @@
-// DatabaseImpl::clone_family() makes a family that shares the table files of another family.
-// DatabaseImpl::copy_entries() copies a family's entries under other keys.
+// DatabaseImpl::clone_family() and clone_past_family() make a family that shares the table files of another
+// family. DatabaseImpl::copy_entries() copies a family's entries under other keys.
 //
 // For a clone, RocksDB imports the files into the new family under new file numbers; each file keeps its
 // level and its sequence numbers. When RocksDB links a file, the file system makes the link a second name for
@@ -13,6 +13,7 @@
 
 #include "cloudfs/file_name.h"
 #include "lsm/database_impl.h"
+#include "lsm/past/past_database.h"
 #include "lsm/raw.h"
 
 namespace atoll::lsm {
@@ -20,10 +21,10 @@ namespace {
 
 constexpr size_t kCopyBatchBytes = 1 << 20;  // copy_entries() writes copies in batches of this size
 
-// Returns all table files of a family, under paths in shared_directory(): by these paths cloudfs knows that
-// the files are to be shared.
+// Returns all table files of a family, under paths in `directory`: by these paths cloudfs knows that the
+// files are to be shared.
 rocksdb::ExportImportFilesMetaData files_of(rocksdb::DB *db, rocksdb::ColumnFamilyHandle *handle,
-                                            const std::string &database_directory) {
+                                            const std::string &directory) {
   rocksdb::ColumnFamilyMetaData family;
   db->GetColumnFamilyMetaData(handle, &family);
   rocksdb::ExportImportFilesMetaData files;
@@ -32,7 +33,7 @@ rocksdb::ExportImportFilesMetaData files_of(rocksdb::DB *db, rocksdb::ColumnFami
     for (const rocksdb::SstFileMetaData &file : level.files) {
       rocksdb::LiveFileMetaData &live = files.files.emplace_back();
       static_cast<rocksdb::SstFileMetaData &>(live) = file;
-      live.db_path = cloudfs::shared_directory(database_directory);
+      live.db_path = directory;
       live.name = cloudfs::table_file_name(file.file_number);
       live.level = level.level;
     }
@@ -61,21 +62,28 @@ Status DatabaseImpl::clone_family(Family *source, const Compression &compression
   ATOLL_RETURN_IF_ERROR(flush(source).with("flushing the rows to share"));
   const FilesKept kept(db);
   ATOLL_RETURN_IF_ERROR(kept.status());
-  const auto files = files_of(db, source->handle(), options_.local_dir);
+  const auto files = files_of(db, source->handle(), cloudfs::shared_directory(options_.local_dir));
   return files.files.empty() ? create_family(compression, out) : families_->import(compression, files, out);
 }
 
-Status DatabaseImpl::copy_entries(Family *family, std::string_view begin, std::string_view end,
+Status DatabaseImpl::clone_past_family(PastDatabase *past, Family *source, const Compression &compression,
+                                       Family **out) {
+  const cloudfs::SharedPast shared(files_.get(), past->file_system());
+  const auto files = files_of(Raw::of(source), source->handle(), past->directory());
+  return files.files.empty() ? create_family(compression, out) : families_->import(compression, files, out);
+}
+
+Status DatabaseImpl::copy_entries(Family *from, std::string_view begin, std::string_view end, Family *to,
                                   std::string_view start, const std::function<bool()> &is_cancelled) {
   const rocksdb::Slice last(end.data(), end.size());
   rocksdb::ReadOptions options;
   options.iterate_upper_bound = &last;
-  const std::unique_ptr<rocksdb::Iterator> entries = family->iterator(options);
+  const std::unique_ptr<rocksdb::Iterator> entries = from->iterator(options);
   rocksdb::WriteBatch batch;
   std::string key;
   for (entries->Seek({begin.data(), begin.size()}); entries->Valid(); entries->Next()) {
     key.assign(start).append(entries->key().ToStringView().substr(start.size()));
-    ATOLL_RETURN_IF_ERROR(from_rocksdb(batch.Put(family->handle(), key, entries->value())));
+    ATOLL_RETURN_IF_ERROR(from_rocksdb(batch.Put(to->handle(), key, entries->value())));
     if (batch.GetDataSize() < kCopyBatchBytes) continue;
     if (is_cancelled()) return Status(Code::kInterrupted, "the statement was killed");
     ATOLL_RETURN_IF_ERROR(write_unlocked(&batch, /*sync=*/false).with("copying rows"));

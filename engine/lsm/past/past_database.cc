@@ -6,6 +6,7 @@
 #include <rocksdb/env.h>
 #include <rocksdb/write_buffer_manager.h>
 
+#include <atomic>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -24,17 +25,39 @@ namespace {
 // smallest limit, 20, it would open two.
 constexpr int kOpenFilesMax = 1000;
 
-// Where open() puts the rows that are only in the log: into memtables (kReplayInMemory, in the server) or
-// into table files (kWriteTables, for a visitor, which compares table files).
+// Where open() puts the rows that are only in the log: into memtables (kReplayInMemory, for reads in the
+// server) or into table files (kWriteTables, for a visitor, which compares table files, and for clones of
+// tables, which share them).
 enum class Opening : uint8_t { kReplayInMemory, kWriteTables };
 
-struct CloseMount {
-  void operator()(atoll_mount *mount) const { atoll_mount_close(mount); }
-};
+using MountPtr = std::shared_ptr<atoll_mount>;
+
+MountPtr own(atoll_mount *mount) { return MountPtr(mount, atoll_mount_close); }
+
+// Copies the local files of a state that an opening needs: CURRENT, the MANIFEST and the log.
+Status copy_state(const std::string &from, const std::string &to) {
+  std::error_code error;
+  std::filesystem::create_directory(to, error);
+  for (std::filesystem::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
+    switch (cloudfs::parse_file_name(from, at->path().string()).kind) {
+      case cloudfs::FileKind::kCurrent:
+      case cloudfs::FileKind::kManifest:
+      case cloudfs::FileKind::kWal:
+        std::filesystem::copy_file(at->path(), to + "/" + at->path().filename().string(), error);
+        break;
+      default:
+        break;
+    }
+    if (error) break;
+  }
+  if (!error) return Status::Ok();
+  return Status(Code::kNoSpace, "copying the log of that state to " + to + ": " + error.message());
+}
 
 class PastDatabaseImpl final : public PastDatabase {
  public:
-  explicit PastDatabaseImpl(std::string directory) : directory_(std::move(directory)) {}
+  explicit PastDatabaseImpl(std::string directory, MountPtr mount = nullptr)
+      : directory_(std::move(directory)), mount_(std::move(mount)) {}
 
   ~PastDatabaseImpl() override {
     for (const auto &family : families_) (void)db_->DestroyColumnFamilyHandle(family->handle());
@@ -46,7 +69,7 @@ class PastDatabaseImpl final : public PastDatabase {
   Status visit(const atoll_visitor *visitor, const std::string &when) {
     atoll_mount *mounted = nullptr;
     const atoll_result result = atoll_visitor_mount(visitor, when.c_str(), directory_.c_str(), &mounted);
-    mount_.reset(mounted);
+    mount_ = own(mounted);
     return bridge::to_status(result);
   }
 
@@ -54,11 +77,13 @@ class PastDatabaseImpl final : public PastDatabase {
     atoll_mount *mounted = nullptr;
     const atoll_result result =
         atoll_store_mount(store, when.c_str(), schema.c_str(), directory_.c_str(), &mounted);
-    mount_.reset(mounted);
+    mount_ = own(mounted);
     return bridge::to_status(result);
   }
 
   Status open(const DatabaseOptions &options, const SharedParts &parts, Opening opening) {
+    options_ = options;
+    parts_ = parts;
     files_ =
         std::make_shared<cloudfs::GuardedPastFiles>(rocksdb::FileSystem::Default(), directory_, mount_.get());
     env_ = rocksdb::NewCompositeEnv(files_);
@@ -112,6 +137,18 @@ class PastDatabaseImpl final : public PastDatabase {
     return from_rocksdb((*out)->Open(file.path)).with("table file " + file.path);
   }
 
+  Status open_with_tables(std::unique_ptr<PastDatabase> *out) override {
+    const std::string directory = directory_ + "-tables-" + std::to_string(++opened_again_);
+    auto again = std::make_unique<PastDatabaseImpl>(directory, mount_);
+    ATOLL_RETURN_IF_ERROR(copy_state(directory_, directory));
+    ATOLL_RETURN_IF_ERROR(
+        again->open(options_, parts_, Opening::kWriteTables).with("opening that state in " + directory));
+    *out = std::move(again);
+    return Status::Ok();
+  }
+  const std::string &directory() const override { return directory_; }
+  std::shared_ptr<cloudfs::PastFiles> file_system() const override { return files_; }
+
  private:
   // Starts to fetch the file into the part cache. ChangedKeys reads a file block after block, and would
   // otherwise wait for the bucket at each part.
@@ -134,7 +171,10 @@ class PastDatabaseImpl final : public PastDatabase {
   }
 
   const std::string directory_;
-  std::unique_ptr<atoll_mount, CloseMount> mount_;
+  MountPtr mount_;
+  DatabaseOptions options_;
+  SharedParts parts_;
+  std::atomic<uint64_t> opened_again_{0};
   std::shared_ptr<cloudfs::PastFiles> files_;
   std::unique_ptr<rocksdb::Env> env_;
   std::unique_ptr<rocksdb::DB> db_;

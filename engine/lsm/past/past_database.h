@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bridge/objstore.h"
+#include "cloudfs/past_files.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {
@@ -52,6 +53,14 @@ class PastDatabase {
   // Opens a file that files() has returned for `family`. Errors: kCorruption, kUnavailable.
   virtual Status open_file(Family *family, const PastFile &file,
                            std::unique_ptr<rocksdb::SstFileReader> *out) = 0;
+
+  // Opens the same state once more, so that the rows that are only in the log are in table files too. Its
+  // local files come into a directory of its own beside this one's. Requires: this object is of
+  // lsm::Database::open_past(), and outlives *out. Errors: kNoSpace, kCorruption, kUnavailable.
+  virtual Status open_with_tables(std::unique_ptr<PastDatabase> *out) = 0;
+  // For lsm: the directory of the local files, and the file system that reads the table files.
+  virtual const std::string &directory() const = 0;
+  virtual std::shared_ptr<cloudfs::PastFiles> file_system() const = 0;
 
  protected:
   PastDatabase() = default;

@@ -81,10 +81,8 @@ Status may_change(THD *thd) {
   return Status::Ok();
 }
 
-// Refuses mounted schemas, both as source and as target.
-Status refuse_mounts(const std::string &source, const std::string &clone) {
-  if (handler::is_mounted(handler::file_name_of(source.c_str())))
-    return Status(Code::kInvalid, "'" + source + "' shows the past: use INSERT ... SELECT");
+// Refuses a mounted schema as the target. As a source it is welcome: so a table of the past comes back.
+Status refuse_mounted_target(const std::string &clone) {
   return handler::refuse_mounted(handler::file_name_of(clone.c_str()));
 }
 
@@ -131,18 +129,27 @@ Status refuse_taken(THD *thd, const Name &name) {
   return Status(Code::kInvalid, "there is a table " + name.shown() + " already");
 }
 
+using MountPtr = std::shared_ptr<const engine::Mount>;  // nullptr: the sources are tables of the present
+
+MountPtr mount_of(const std::vector<Pair> &pairs) {
+  return engine::running()->mounts()->find(pairs.front().source.directory);
+}
+
 // Adds an order for the clone of the table, and one for each of its partitions.
-Status add_orders(THD *thd, const Pair &pair, std::vector<table::CloneOrder> *orders) {
+Status add_orders(THD *thd, const Pair &pair, const MountPtr &mount, std::vector<table::CloneOrder> *orders) {
   ATOLL_RETURN_IF_ERROR(refuse_taken(thd, pair.clone));
   ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));  // DROP DATABASE may have run before the lock
-  const auto tables = engine::running()->catalog()->with_partitions(pair.source.directory, pair.source.file);
+  const catalog::Catalog *catalog = engine::running()->catalog();
+  const auto tables = mount ? engine::Mount::with_partitions(mount, pair.source.file)
+                            : catalog->with_partitions(pair.source.directory, pair.source.file);
   if (tables.empty()) return Status(Code::kInvalid, "there is no ATOLL table " + pair.source.shown());
   for (const catalog::TablePtr &table : tables) {
     // A prepared transaction may hold no metadata lock. It could commit to some partitions before the clone
     // is made, and to others afterwards.
-    if (handler::refuse_for_prepared_writers(*table)) return kReported;
+    if (!mount && handler::refuse_for_prepared_writers(*table)) return kReported;
     const std::string partition = table->name.substr(catalog::whole_table(table->name).size());
-    orders->push_back({table, pair.clone.directory, pair.clone.file + partition, pair.is_of_schema});
+    orders->push_back({table, pair.clone.directory, pair.clone.file + partition,
+                       mount ? mount->belongings(*table) : catalog->belongings(*table), pair.is_of_schema});
   }
   return Status::Ok();
 }
@@ -183,14 +190,19 @@ void write_files(const Pair &pair) {
 // Makes the clones. Requires: the schemas and privileges have been checked.
 Status clone(THD *thd, const std::vector<Pair> &pairs) {
   engine::Engine *running = engine::running();
-  ATOLL_RETURN_IF_ERROR(bring_to_bucket(pairs));
+  const MountPtr mount = mount_of(pairs);
+  std::unique_ptr<lsm::PastDatabase> past;
+  if (mount)
+    ATOLL_RETURN_IF_ERROR(mount->open_with_tables(&past));
+  else
+    ATOLL_RETURN_IF_ERROR(bring_to_bucket(pairs));
   ATOLL_RETURN_IF_ERROR(lock(thd, MDL_key::BACKUP, "", "", MDL_BACKUP_DDL));
   for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(lock(thd, pair));
   std::vector<table::CloneOrder> orders;
-  for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(add_orders(thd, pair, &orders));
+  for (const Pair &pair : pairs) ATOLL_RETURN_IF_ERROR(add_orders(thd, pair, mount, &orders));
   ATOLL_RETURN_IF_ERROR(running->catalog()->keep_database(pairs.front().clone.directory));
-  ATOLL_RETURN_IF_ERROR(table::clone_tables(running->database(), running->database(), running->catalog(),
-                                            orders, [] { return is_interrupted(); }));
+  const table::ClonePlace place{running->database(), running->database(), running->catalog(), past.get()};
+  ATOLL_RETURN_IF_ERROR(table::clone_tables(place, orders, [] { return is_interrupted(); }));
   for (const Pair &pair : pairs) write_files(pair);
   return running->gate().after_ddl();
 }
@@ -208,7 +220,7 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
   ATOLL_RETURN_IF_ERROR(check_privileges(thd, pair.clone, CREATE_ACL | INSERT_ACL));
   ATOLL_RETURN_IF_ERROR(check_is_there(pair.source.database));
   ATOLL_RETURN_IF_ERROR(check_is_there(pair.clone.database));
-  ATOLL_RETURN_IF_ERROR(refuse_mounts(pair.source.database, pair.clone.database));
+  ATOLL_RETURN_IF_ERROR(refuse_mounted_target(pair.clone.database));
   ATOLL_RETURN_IF_ERROR(clone(thd, {pair}));
   *what = "table " + pair.clone.shown() + " is a clone of " + pair.source.shown() + binary_log_note();
   return Status::Ok();
@@ -237,11 +249,11 @@ Status clone_database(const std::vector<std::string> &arguments, std::string *wh
     return kReported;
   ATOLL_RETURN_IF_ERROR(check_is_there(source));
   ATOLL_RETURN_IF_ERROR(check_is_there(clone));
-  ATOLL_RETURN_IF_ERROR(refuse_mounts(source, clone));
+  ATOLL_RETURN_IF_ERROR(refuse_mounted_target(clone));
   const std::string directory = handler::file_name_of(source.c_str());
   std::vector<Pair> pairs;
   std::set<std::string> names;
-  for (const catalog::TablePtr &table : engine::running()->catalog()->list(directory)) {
+  for (const catalog::TablePtr &table : handler::definitions_in(directory)) {
     if (catalog::is_internal(table->name) || catalog::is_partition(table->name)) continue;
     const std::string name = handler::sql_name(table->name);
     pairs.push_back({name_of(source, name), name_of(clone, name), true});

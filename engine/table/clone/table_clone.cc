@@ -32,24 +32,31 @@ class NewFamilies {
   std::vector<lsm::Family *> made_;
 };
 
-// Copies the rows of a table of the shared family to the reserved key prefix `place`.
-Status copy_rows(lsm::Rows *rows, lsm::Families *families, const TableDef &source,
-                 const catalog::Place &place, const std::function<bool()> &is_cancelled) {
-  TableDef target = source;
-  target.prefix = place.prefix;
-  const catalog::Doomed::Range from = catalog::table_range(source);
-  const std::string start = catalog::table_range(target).begin;
-  return families->copy_entries(rows->shared_family(), from.begin, from.end, start, is_cancelled);
+// Copies the rows of a table of the shared family `from` to the reserved key prefix `target`.
+Status copy_rows(const ClonePlace &place, lsm::Family *from, const TableDef &source,
+                 const catalog::Place &target, const std::function<bool()> &is_cancelled) {
+  TableDef moved = source;
+  moved.prefix = target.prefix;
+  const catalog::Doomed::Range range = catalog::table_range(source);
+  const std::string start = catalog::table_range(moved).begin;
+  return place.families->copy_entries(from, range.begin, range.end, place.rows->shared_family(), start,
+                                      is_cancelled);
 }
 
-Status share_rows(lsm::Rows *rows, lsm::Families *families, const TableDef &source, NewFamilies *made,
+Status share_rows(const ClonePlace &place, lsm::Family *from, const TableDef &source, NewFamilies *made,
                   uint32_t *family_id) {
-  lsm::Family *of_source = rows->find_family(source.family_id), *family = nullptr;
-  if (of_source == nullptr) return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
-  ATOLL_RETURN_IF_ERROR(families->clone_family(of_source, source.compression, &family));
+  lsm::Family *family = nullptr;
+  ATOLL_RETURN_IF_ERROR(place.past != nullptr
+                            ? place.families->clone_past_family(place.past, from, source.compression, &family)
+                            : place.families->clone_family(from, source.compression, &family));
   made->add(family);
   *family_id = family->id();
   return Status::Ok();
+}
+
+lsm::Family *family_of(const ClonePlace &place, const TableDef &source) {
+  return place.past != nullptr ? place.past->find_family(source.family_id)
+                               : place.rows->find_family(source.family_id);
 }
 
 bool is_in_shared_family(const TableDef &table) { return !table.own_family && !table.logical_only; }
@@ -60,6 +67,7 @@ TableDef definition_of(const CloneOrder &order) {
   clone.name = order.name;
   clone.former_name.clear();
   clone.former_place = {};
+  std::erase_if(clone.indexes, [](const catalog::IndexDef &index) { return index.building; });
   if (!order.has_foreign_keys) clone.foreign_keys.clear();
   for (catalog::ForeignKeyDef &key : clone.foreign_keys)
     if (key.parent_database == order.source->database) key.parent_database = order.database;
@@ -87,10 +95,10 @@ class Reserved {
 
 }  // namespace
 
-Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *catalog,
-                    const std::vector<CloneOrder> &orders, const std::function<bool()> &is_cancelled) {
-  NewFamilies made(families);
-  Reserved places(catalog);
+Status clone_tables(const ClonePlace &place, const std::vector<CloneOrder> &orders,
+                    const std::function<bool()> &is_cancelled) {
+  NewFamilies made(place.families);
+  Reserved places(place.catalog);
   made.reserve(orders.size());
   ATOLL_RETURN_IF_ERROR(places.reserve(
       static_cast<size_t>(std::count_if(orders.begin(), orders.end(), [](const CloneOrder &order) {
@@ -99,16 +107,20 @@ Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *
   std::vector<catalog::Clone> clones;
   for (const CloneOrder &order : orders) {
     if (is_cancelled()) return killed();
-    catalog::Clone &clone = clones.emplace_back(catalog::Clone{definition_of(order), {}});
-    clone.dropped_indexes = catalog->dropped_indexes(*order.source);
-    if (is_in_shared_family(*order.source)) {
+    const TableDef &source = *order.source;
+    catalog::Clone &clone = clones.emplace_back(catalog::Clone{definition_of(order), {}, order.belongings});
+    if (source.logical_only) continue;
+    lsm::Family *from = family_of(place, source);
+    if (from == nullptr) return Status(Code::kNotFound, "the table was dropped or moved meanwhile");
+    if (source.own_family) {
+      ATOLL_RETURN_IF_ERROR(share_rows(place, from, source, &made, &clone.def.family_id));
+    } else {
       clone.place = places.next();
-      ATOLL_RETURN_IF_ERROR(copy_rows(rows, families, *order.source, clone.place, is_cancelled));
-    } else if (order.source->own_family) {
-      ATOLL_RETURN_IF_ERROR(share_rows(rows, families, *order.source, &made, &clone.def.family_id));
+      clone.def.family_id = place.rows->shared_family()->id();
+      ATOLL_RETURN_IF_ERROR(copy_rows(place, from, source, clone.place, is_cancelled));
     }
   }
-  const Status status = catalog->add_clones(clones);
+  const Status status = place.catalog->add_clones(clones);
   if (status.code() == Code::kDuplicate || status.code() == Code::kInvalid) return status;
   // After a failed write the definitions may be on disk all the same, so the families and places that
   // they name must stay. The next opening of the catalog drops those that no definition names.

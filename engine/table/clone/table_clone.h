@@ -10,7 +10,7 @@
 //            that write leaves families that the catalog does not know and rows at reserved places. The next
 //            opening of the catalog drops both.
 //   SHARE-2  A clone has the rows that were committed before the call, because the caller keeps writers away
-//            from the sources until the call returns.
+//            from the sources until the call returns. A source in a state of the past has no writers.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "lsm/past/past_database.h"
 #include "lsm/rows.h"
 
 namespace atoll::table {
@@ -27,16 +28,28 @@ namespace atoll::table {
 struct CloneOrder {
   catalog::TablePtr source;
   std::string database, name;
+  catalog::Belongings belongings;  // of the source
   // Whether the clone has the constraints FOREIGN KEY of its source. Those between tables of the source's
   // database then connect tables of the clone's. The clone of a single table has none, as CREATE TABLE ...
   // LIKE makes none: its parents would be those of the source, and its constraints would need other names.
   bool has_foreign_keys = false;
 };
 
+// Where clones are made, and where their sources are.
+struct ClonePlace {
+  lsm::Rows *rows = nullptr;
+  lsm::Families *families = nullptr;
+  catalog::Catalog *catalog = nullptr;
+  // The state of the past that has the sources, of lsm::PastDatabase::open_with_tables(). nullptr: they are
+  // tables of the present.
+  lsm::PastDatabase *past = nullptr;
+};
+
 // Makes all the clones. `is_cancelled` is asked before each table and while rows are copied. Blocks: for
 // flushes, and for uploads of new files. Errors: kDuplicate (a name is taken), kInvalid (the name of a
-// constraint is), kInterrupted, and those of lsm::Families::clone_family() and copy_entries().
-Status clone_tables(lsm::Rows *rows, lsm::Families *families, catalog::Catalog *catalog,
-                    const std::vector<CloneOrder> &orders, const std::function<bool()> &is_cancelled);
+// constraint is), kInterrupted, and those of lsm::Families::clone_family(), clone_past_family() and
+// copy_entries().
+Status clone_tables(const ClonePlace &place, const std::vector<CloneOrder> &orders,
+                    const std::function<bool()> &is_cancelled);
 
 }  // namespace atoll::table

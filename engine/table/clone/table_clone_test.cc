@@ -45,9 +45,10 @@ class TableCloneTest : public ::testing::Test {
   static std::string key(const TableDef &table, uint16_t ordinal) {
     return index_range(table, ordinal).begin + "key";
   }
-  Status clone(const std::vector<CloneOrder> &orders, bool is_killed = false) {
-    return clone_tables(database_.operator->(), database_.operator->(), catalog_.get(), orders,
-                        [is_killed] { return is_killed; });
+  Status clone(std::vector<CloneOrder> orders, bool is_killed = false) {
+    for (CloneOrder &order : orders) order.belongings = catalog_->belongings(*order.source);
+    const ClonePlace place{database_.operator->(), database_.operator->(), catalog_.get()};
+    return clone_tables(place, orders, [is_killed] { return is_killed; });
   }
 
   lsm::TestDatabase database_{true};
@@ -101,13 +102,13 @@ TEST_F(TableCloneTest, clones_of_a_database_refer_to_each_other_and_a_clone_of_a
   ASSERT_ATOLL_OK(
       catalog_->update({*made}, {}, {{}, {foreign_key("far", "x"), foreign_key("near", "d")}, {}}));
   const TablePtr child = catalog_->find("d", "child");
-  ASSERT_ATOLL_OK(clone({{child, "e", "child", true}, {parent, "e", "parent", true}}));
+  ASSERT_ATOLL_OK(clone({{child, "e", "child", {}, true}, {parent, "e", "parent", {}, true}}));
   EXPECT_EQ(catalog_->find("e", "child")->foreign_keys,
             (std::vector{foreign_key("far", "x"), foreign_key("near", "e")}));
   ASSERT_EQ(catalog_->children_of("e", "parent").size(), 1u);
   ASSERT_ATOLL_OK(clone({{child, "d", "single"}}));
   EXPECT_TRUE(catalog_->find("d", "single")->foreign_keys.empty());
-  EXPECT_EQ(clone({{child, "e", "again", true}}).code(), Code::kInvalid) << "the names are taken";
+  EXPECT_EQ(clone({{child, "e", "again", {}, true}}).code(), Code::kInvalid) << "the names are taken";
   EXPECT_EQ(catalog_->find("e", "again"), nullptr);
 }
 

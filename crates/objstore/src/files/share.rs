@@ -4,6 +4,9 @@
 //! FILE-6  A file that shares an object has a note in RocksDB's directory. The note is written before the
 //!         MANIFEST can name the file's number, and stays until a root names the file, because no other local
 //!         file tells which object the file has.
+//! FILE-7  A file may have an object that left the map before (a table comes back from a mount). A pin holds
+//!         the object until the registry knows the file; from then on the collector finds its key here,
+//!         also when a tomb lists it (GC-2).
 
 use super::entry::Entry;
 use super::{FileRecord, Files, State, closing};
@@ -96,6 +99,22 @@ impl Files {
             return Err(no_such_file(from));
         }
         self.enter_shared(&mut state, shared);
+        Ok(())
+    }
+
+    /// Makes file `adopted.number` have an object that perhaps no file has any more.
+    ///
+    /// Requires: the note is durable, and a pin that counts holds the object until this function returns
+    /// (FILE-7). Errors: as the registry's end.
+    pub(crate) fn adopt(&self, adopted: SharedFile) -> Result<()> {
+        let mut state = self.state.lock();
+        if let Some(ended) = &state.ended {
+            let ended = ended.clone();
+            drop(state);
+            let _ = std::fs::remove_file(adopted.note);
+            return Err(ended);
+        }
+        self.enter_shared(&mut state, adopted);
         Ok(())
     }
 

@@ -24,8 +24,9 @@
 //!     deleted.
 //! GC-4: after any error before a batch, also an error while it looks for fences and pins, the collector does
 //!     not delete the batch.
-//! GC-5: a file of a former epoch can leave the file map but never come back. So the map of this epoch's
-//!     first root decides about all files of former epochs.
+//! GC-5: a file of a former epoch can leave the file map. It comes back only while a pin of this epoch holds
+//!     its object (FILE-7 in files/share.rs). So the map of this epoch's first root and the registry decide
+//!     about all files of former epochs.
 //! GC-6: objects of former epochs are not deleted until RocksDB is open and has replayed the bucket's WAL to
 //!     its end.
 //! GC-7: before each batch, the collector raises the horizon and then lists the pins (pin.rs, PIN-1). The

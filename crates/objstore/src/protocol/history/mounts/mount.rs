@@ -150,11 +150,15 @@ impl Mount {
         self.records.iter().map(|(number, file)| (*number, file.size))
     }
 
+    /// Returns what the state's root says of table file `number`. Errors: `NotFound`. No request.
+    pub(in crate::protocol) fn record(&self, number: u64) -> Result<&FileRecord> {
+        let absent = || StoreError::NotFound { operation: "opening", object: format!("file {number}") };
+        self.records.get(&number).ok_or_else(absent)
+    }
+
     /// Opens table file `number`. Errors: `NotFound`. No request.
     pub fn open(&self, number: u64) -> Result<FileHandle> {
-        let absent = || StoreError::NotFound { operation: "opening", object: format!("file {number}") };
-        let file = self.records.get(&number).ok_or_else(absent)?;
-        Ok(self.files.open_past(number, file))
+        Ok(self.files.open_past(number, self.record(number)?))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::protocol::history::mounts::mount::Mount;
 use crate::protocol::history::pin::{self, PinKind};
 use crate::protocol::history::snapshot_test::{Fixture, NOW};
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::store::Store;
 use crate::protocol::testing::test_db::*;
 use std::fs;
 use std::path::PathBuf;
@@ -55,6 +56,41 @@ fn a_mount_outlives_its_snapshot_and_holds_nothing_longer() {
     f.until_clean();
     assert_eq!((f.keys(names::FILE_DIR).len(), f.keys(names::PIN_DIR).len()), (2, 0));
     crash(f.db);
+}
+
+/// A file that comes back from a mount is a file like any other: its object stays without the mount, over a
+/// crash and a restore, and goes when the file is removed. Meanwhile the object was garbage, and a tomb listed
+/// it.
+#[test]
+fn a_file_that_comes_back_from_a_mount_keeps_its_object() {
+    const NUMBER: u64 = 9000;
+    let mut f = Fixture::new();
+    f.create("s").unwrap();
+    let (mount, _dir) = f.mount("s", "mounted");
+    let mount = mount.unwrap();
+    let (from, crc32c, content) = read_all(&mount).remove(0);
+    let key = mount.record(from).unwrap().key.to_string();
+    block(f.inspector().drop_snapshot("s")).unwrap();
+    f.work(9);
+    f.until_clean();
+    assert_eq!(f.db.store.files().file_size(from), None, "the present has it no more");
+    assert!(matches!(f.db.store.adopt_file(&mount, 8888, NUMBER), Err(StoreError::NotFound { .. })));
+    f.db.store.adopt_file(&mount, from, NUMBER).unwrap();
+    drop(mount);
+    f.until_clean();
+    let read = |store: &Store| {
+        let mut found = vec![0; content.len()];
+        store.files().open(NUMBER).unwrap().read(0, &mut found, false).unwrap();
+        crate::crc::crc32c(&found)
+    };
+    assert_eq!((read(&f.db.store), f.keys(names::FILE_DIR).contains(&key)), (crc32c, true));
+    crash(f.db);
+    let restored = scratch();
+    for dir in [f.dir.path(), restored.path()] {
+        let store = open_store(&config(dir, "owner:1", Durability::Sync), &f.bucket, quick()).unwrap();
+        assert_eq!(read(&store), crc32c, "{}", dir.display());
+        store.kill();
+    }
 }
 
 /// A mount has the log that a restore ([`crate::protocol::start::restore`]) of the snapshot would write. It
