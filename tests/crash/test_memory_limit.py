@@ -1,8 +1,10 @@
 """Goal:   a server in a container respects the container's memory limit. The kernel does not kill it while a
         load makes a table outgrow the shared family, so that the mover moves and sorts the table meanwhile.
-        Nor does it kill the server when the block cache is configured too large for the container.
+        Nor does it kill the server when the block cache is configured too large for the container, or when
+        nothing is configured and one statement changes all rows.
 Method: the server runs in a memory cgroup of 352 MiB, which includes the page cache. Four clients insert 240
-        MB of rows that hardly compress, then all rows are read.
+        MB of rows that hardly compress, then all rows are read. With the default settings the cgroup has 320
+        MiB.
 """
 
 from __future__ import annotations
@@ -19,10 +21,10 @@ GROUP_BYTES = 352 * MIB  # 320 MiB were enough in all trials, too
 CLIENTS, STATEMENTS, ROWS_OF_STATEMENT, ROW_BYTES = 4, 120, 500, 1000
 
 
-@pytest.fixture
-def group():
+@pytest.fixture(params=[GROUP_BYTES])
+def group(request):
     try:
-        group = MemoryGroup("memory-limit", GROUP_BYTES)
+        group = MemoryGroup("memory-limit", request.param)
     except RuntimeError as error:
         pytest.skip(str(error))
     yield group
@@ -79,3 +81,18 @@ def test_a_load_stays_within_the_memory_of_a_small_container(lab, group, cache):
         assert server.run(query, database="shop")[0][0] > 0
     if cache == "320M":
         assert "the block cache is held below" in server.log()
+
+
+@pytest.mark.parametrize("group", [320 * MIB], indirect=True)
+def test_an_update_of_all_rows_stays_within_320_mib_by_default(lab, group):
+    rows = 1_200_000
+    server = lab.server()
+    server.run_by = group.run_by()
+    server.start()
+    server.run(
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (a INT PRIMARY KEY, b INT, c VARCHAR(100), KEY (b)) ENGINE=ATOLL",
+        f"INSERT INTO shop.t SELECT seq, seq % 977, CONCAT(MD5(seq), MD5(-seq)) FROM mysql.seq_1_to_{rows}",
+        "UPDATE shop.t SET b = b + 1, c = REVERSE(c)",
+    )
+    assert server.run("SELECT COUNT(*), SUM(b > 0) FROM shop.t")[0] == (rows, rows)
