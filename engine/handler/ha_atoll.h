@@ -25,8 +25,9 @@ namespace atoll::table {
 class BulkCopy;
 }
 namespace atoll::handler {
+struct TableName;
 class ForeignKeys;
-}
+}  // namespace atoll::handler
 
 // The server makes one for each instance of an open table or partition, keeps it in its table cache,
 // and uses it for one statement after the other, each on the thread of its connection.
@@ -213,6 +214,7 @@ class ha_atoll : public handler {
   void raise_auto_increment(const uchar *record);
   int check_past(THD *thd);
   int check_writable();
+  int delete_known(const atoll::handler::TableName &name);
   bool needs_row_logging(THD *thd);
   void choose_mode(THD *thd, thr_lock_type lock_type);
   void begin_copy(bool ignore_duplicates);

@@ -129,6 +129,13 @@ SUITES = (
         keep_names=True,  # only InnoDB has system versioning by transaction
     ),
     Suite("sql_sequence", ("sql_sequence",), Oracle.RECORDED, server_options=DEFAULT_ENGINE),
+    Suite(
+        "foreign_keys",
+        ("innodb", "binlog"),
+        Oracle.RECORDED,
+        only=r"^(add_foreign_key|cascade_lock_wait|fk_.*|foreign.*|innodb-(fk.*|get-fk|index-online-fk)|stored_fk"
+        r"|truncate_foreign|update-cascade)$",
+    ),
     # The default engine stays that of the suite (MyISAM), because its results were written for MyISAM.
     Suite("rpl", ("rpl",), Oracle.STOCK, names_engine=True),
     # The other tests of rpl, whose results should not depend on the engine of the tables.

@@ -267,6 +267,8 @@ enum_alter_inplace_result ha_atoll::choose_algorithm(TABLE *altered, Alter_inpla
   // Asks the catalog, because the layout may be older than an ALTER that has failed and has used up ordinals.
   const auto def = atoll::engine::running()->catalog()->find(layout()->def().id);
   if (const char *reason = Refusal(table, altered, info).reason(def ? *def : layout()->def())) {
+    const bool may_copy = info->alter_info->algorithm(ha_thd()) <= Alter_info::ALTER_TABLE_ALGORITHM_COPY;
+    if (!may_copy && def && ah::raise_changed_column(*def, table, info)) return HA_ALTER_ERROR;
     info->unsupported_reason = reason;
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   }

@@ -198,15 +198,37 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   return status.ok() ? 0 : fail(status);
 }
 
+namespace {
+
+// Before the server drops the first partition of a table, it removes the .par file. When the partition stays,
+// the table needs that file.
+void put_par_back(const std::string &path, const ah::TableName &name) {
+  const std::string whole(catalog::whole_table(name.table));
+  const catalog::TablePtr def = atoll::engine::running()->catalog()->find(name.database, whole);
+  const std::string file = path.substr(0, path.size() - name.table.size() + whole.size()) + ".par";
+  if (def && !def->par.empty() && access(file.c_str(), F_OK) != 0 && !atoll::write_content(file, def->par))
+    atoll::log_warning("cannot write " + file);
+}
+
+}  // namespace
+
 int ha_atoll::delete_table(const char *name) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(name)) {
     const Status status = drop_temporary(temporary);
     return status.ok() ? 0 : fail(status);
   }
-  if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
+  if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
   const ah::TableName parsed = ah::parse_table_name(name);
   if (ah::is_mounted(parsed.database))
     return ah::is_end_of_mounts(ha_thd()) ? 0 : fail(ah::past_is_read_only());
+  const int error = delete_known(parsed);
+  if (error != 0 && catalog::is_partition(parsed.table)) put_par_back(name, parsed);
+  return error;
+}
+
+// Drops a table of the catalog, or a partition, or all partitions of a table that is dropped.
+int ha_atoll::delete_known(const ah::TableName &parsed) {
+  if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const catalog::TablePtr def = all->find(parsed.database, parsed.table);
   if (def && ah::is_still_referenced(ha_thd(), parsed)) return HA_ERR_ROW_IS_REFERENCED;
@@ -251,6 +273,10 @@ int ha_atoll::rename_table(const char *from, const char *to) {
     status = Status::Ok();
   if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
   if (status.code() == Code::kDuplicate) return HA_ERR_TABLE_EXIST;
+  if (status.code() == Code::kInvalid) {  // a constraint of that name exists; InnoDB has the same error
+    my_error(ER_TABLE_EXISTS_ERROR, MYF(0), ah::sql_name(target.table).c_str());
+    return fail(status);
+  }
   if (status.ok() && ah::is_partition(source.table) && !ah::is_partition(target.table))
     status = keep_definition_of_exchanged(target, to);
   if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
@@ -301,6 +327,19 @@ bool any_has_prepared_writers(const ah::TableName &name, const catalog::TableDef
   return all.size() > 1 && ah::refuse_for_prepared_writers(*all[1]);
 }
 
+// Drops a table of the catalog, or a whole partitioned one.
+int drop_known(const ah::TableName &name, const catalog::TableDef &def) {
+  if (Status status = atoll::engine::may_write(); !status.ok()) return ah::report(current_thd, status);
+  if (ah::is_still_referenced(current_thd, name)) return HA_ERR_ROW_IS_REFERENCED;
+  if (any_has_prepared_writers(name, def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  catalog::Catalog *all = atoll::engine::running()->catalog();
+  Status status = def.logical_only ? all->drop_partitioned(name.database, name.table)
+                                   : all->drop(name.database, name.table);
+  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
+  if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
+  return ah::report(current_thd, status);
+}
+
 int drop_table(handlerton *, const char *path) {
   if (catalog::TablePtr temporary = ah::TemporaryTables::remove(path))
     return ah::to_ha_error(drop_temporary(temporary).code());
@@ -323,16 +362,10 @@ int drop_table(handlerton *, const char *path) {
   // file does not exist yet (discovery).
   if (current_thd->lex->sql_command == SQLCOM_DROP_SEQUENCE && !is_sequence_image(def->frm))
     return HA_ERR_NO_SUCH_TABLE;
-  if (Status status = atoll::engine::may_write(); !status.ok()) return ah::report(current_thd, status);
-  if (ah::is_still_referenced(current_thd, parsed)) return HA_ERR_ROW_IS_REFERENCED;
-  if (any_has_prepared_writers(parsed, *def)) return HA_ERR_LOCK_WAIT_TIMEOUT;
-  catalog::Catalog *all = atoll::engine::running()->catalog();
-  Status status = def->logical_only ? all->drop_partitioned(parsed.database, parsed.table)
-                                    : all->drop(parsed.database, parsed.table);
-  if (status.ok() && def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
-  if (status.code() == Code::kNotFound) return HA_ERR_NO_SUCH_TABLE;
-  if (status.ok()) status = atoll::engine::running()->gate().after_ddl();
-  return ah::report(current_thd, status);
+  const int error = drop_known(parsed, *def);
+  const bool is_gone = atoll::engine::running()->catalog()->find(parsed.database, parsed.table) == nullptr;
+  if (is_gone && def->logical_only) (void)unlink((std::string(path) + ".par").c_str());
+  return error;
 }
 
 // Whether the file was left by a crash in a DDL statement, or by a crash while files were restored from the

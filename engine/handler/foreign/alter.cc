@@ -4,6 +4,7 @@
 #include "handler/foreign/alter.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/running.h"
 #include "handler/alter/alter_definition.h"
@@ -137,8 +138,16 @@ bool read_added(TABLE *altered, const Alter_inplace_info *info, const catalog::T
 
 }  // namespace
 
-const char *refuse_changed_columns(const catalog::TableDef &present, const TABLE *table,
-                                   const Alter_inplace_info *info) {
+namespace {
+
+// A column of a constraint that the statement gives another type.
+struct ChangedColumn {
+  std::string column;
+  std::string constraint, child;  // as database/name; child: empty if the table is the child itself
+};
+
+std::optional<ChangedColumn> changed_column(const catalog::TableDef &present, const TABLE *table,
+                                            const Alter_inplace_info *info) {
   const auto changes_type = [&](const std::string &column) {
     const Field *field = field_named(table, column);
     Create_field *definition = field == nullptr ? nullptr : definition_of(info, field);
@@ -149,12 +158,35 @@ const char *refuse_changed_columns(const catalog::TableDef &present, const TABLE
     definition->flags = flags;
     return is_other;
   };
-  const bool refused = any_constraint(present, [&](const ForeignKeyDef &key, const catalog::TableDef &child,
-                                                   const std::vector<std::string> &columns, bool) {
+  std::optional<ChangedColumn> found;
+  any_constraint(present, [&](const ForeignKeyDef &key, const catalog::TableDef &child,
+                              const std::vector<std::string> &columns, bool is_parent) {
     if (child.id == present.id && is_dropped(info, key.name)) return false;
-    return std::any_of(columns.begin(), columns.end(), changes_type);
+    const auto column = std::find_if(columns.begin(), columns.end(), changes_type);
+    if (column == columns.end()) return false;
+    found = {*column, child.database + "/" + key.name, is_parent ? child.database + "/" + child.name : ""};
+    return true;
   });
-  return refused ? "the type of a column of a foreign key changes" : nullptr;
+  return found;
+}
+
+}  // namespace
+
+const char *refuse_changed_columns(const catalog::TableDef &present, const TABLE *table,
+                                   const Alter_inplace_info *info) {
+  return changed_column(present, table, info) ? "the type of a column of a foreign key changes" : nullptr;
+}
+
+bool raise_changed_column(const catalog::TableDef &present, const TABLE *table,
+                          const Alter_inplace_info *info) {
+  const auto found = changed_column(present, table, info);
+  if (!found || field_named(table, found->column)->real_type() != MYSQL_TYPE_VARCHAR) return false;
+  if (found->child.empty())
+    my_error(ER_FK_COLUMN_CANNOT_CHANGE, MYF(0), found->column.c_str(), found->constraint.c_str());
+  else
+    my_error(ER_FK_COLUMN_CANNOT_CHANGE_CHILD, MYF(0), found->column.c_str(), found->constraint.c_str(),
+             found->child.c_str());
+  return true;
 }
 
 bool must_check_rows(THD *thd, const Alter_inplace_info *info) {

@@ -108,9 +108,12 @@ bool ha_atoll::needs_row_logging(THD *thd) {
 int ha_atoll::external_lock(THD *thd, int lock_type) {
   if (Status status = atoll::engine::ready(); !status.ok()) return fail(status);
   if (lock_type == F_WRLCK && needs_row_logging(thd)) return HA_ERR_LOGGING_IMPOSSIBLE;
-  if (lock_type != F_UNLCK && !is_temporary() && !open_table_.is_past() && rewrites_table(thd) &&
-      ah::refuse_for_prepared_writers(layout()->def()))
-    return HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (lock_type != F_UNLCK && !is_temporary() && !open_table_.is_past() && rewrites_table(thd)) {
+    // The server takes no write lock for an ALTER, and some of its steps must not fail later: it changes the
+    // .frm file before it asks the engine to drop a partition.
+    if (int error = check_writable()) return error;
+    if (ah::refuse_for_prepared_writers(layout()->def())) return HA_ERR_LOCK_WAIT_TIMEOUT;
+  }
   if (int error = lock_type == F_UNLCK ? 0 : check_past(thd)) return error;
   session_ = ah::Session::of(thd, true);
   if (lock_type == F_UNLCK) {
