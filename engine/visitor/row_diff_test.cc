@@ -55,6 +55,11 @@ class StateOfTest final : public lsm::PastDatabase {
     *out = std::make_unique<rocksdb::SstFileReader>(lsm::Raw::of(family)->GetOptions(family->handle()));
     return lsm::from_rocksdb((*out)->Open(file.path));
   }
+  Status open_with_tables(std::unique_ptr<lsm::PastDatabase> *) override {
+    return Status(Code::kBug, "no test shares table files of the past");
+  }
+  const std::string &directory() const override { return directory_; }
+  std::shared_ptr<cloudfs::PastFiles> file_system() const override { return nullptr; }
 
  private:
   static lsm::PastFile past_file(const rocksdb::SstFileMetaData &file) {
@@ -73,6 +78,7 @@ class StateOfTest final : public lsm::PastDatabase {
   }
 
   lsm::TestDatabase &database_;
+  const std::string directory_;
 };
 
 catalog::TableDef table_in(const lsm::Family *family, uint32_t prefix) {
