@@ -131,6 +131,11 @@ struct Belongings {
   std::string statistics;
 };
 
+// The ordinals of those indexes of the table whose entries are to be deleted, according to `pending`, or
+// whose build has not finished.
+struct Doomed;
+std::vector<uint16_t> dropped_indexes(const TableDef &table, const std::vector<Doomed> &pending);
+
 // A clone that is not stored yet: its rows are in a family of its own or at the reserved `place`.
 struct Clone {
   TableDef def;

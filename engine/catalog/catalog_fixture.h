@@ -66,8 +66,8 @@ class CatalogTest : public testing::Test {
   // Gives `clone` a family with the rows of `source`.
   bool clone_family_of(const TableDef &source, TableDef *clone) {
     lsm::Family *family = nullptr;
-    const Status status =
-        database_->clone_family(database_->find_family(source.family_id), source.compression, &family);
+    const Status status = database_->clone_family(database_->find_family(source.family_id), nullptr,
+                                                  source.compression, &family);
     if (status.ok()) clone->family_id = family->id();
     return status.ok();
   }

@@ -85,10 +85,6 @@ struct Catalog::Impl {
   Status reclaim(const std::vector<Doomed> &all);
   Status put_database(const DatabaseDef &def) ATOLL_REQUIRES(change_mutex);
 
-  // Both require: the caller has locked change_mutex and, at least for reading, mutex.
-  Belongings belongings(const TableDef &table) const ATOLL_UNCHECKED_THREADS;
-  std::vector<uint16_t> dropped_indexes(const TableDef &table) const ATOLL_UNCHECKED_THREADS;
-
   TablePtr find(std::string_view database_name, std::string_view name) const;
   TablePtr find(uint32_t table_id) const;
   static Arrival arrival(const TableDef &table, const TablePtr &former);

@@ -21,12 +21,13 @@ Status Catalog::open(lsm::Rows *rows, lsm::Families *families, std::unique_ptr<C
 Status Catalog::read(lsm::Family *catalog, std::string_view database, PastSchema *out) {
   Impl impl;
   const MutexLock change(impl.change_mutex);  // both only for the static thread analysis:
-  const SharedLock lock(impl.mutex);          // no other thread knows `impl`
+  const ExclusiveLock lock(impl.mutex);       // no other thread knows `impl`
   ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of that time"));
   for (const auto &[key, table] : impl.by_name) {
     if (table->database != database || is_internal(table->name)) continue;
     out->tables.push_back(table);
-    out->belongings[table->id] = impl.belongings(*table);
+    out->belongings[table->id] = {dropped_indexes(*table, impl.pending), impl.auto_increments[table->id],
+                                  impl.statistics[table->id]};
   }
   const auto known = impl.databases.find(std::string(database));
   if (known != impl.databases.end()) out->options = known->second;

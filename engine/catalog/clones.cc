@@ -33,31 +33,22 @@ Status Catalog::reserve(size_t count, std::vector<Place> *places) {
 }
 
 Belongings Catalog::belongings(const TableDef &table) const {
-  const MutexLock change(impl_->change_mutex);
-  const SharedLock values(impl_->mutex);
-  return impl_->belongings(table);
-}
-
-Belongings Catalog::Impl::belongings(const TableDef &table) const {
-  Belongings found;
-  if (!table.logical_only) found.dropped_indexes = dropped_indexes(table);
-  if (const auto next = auto_increments.find(table.id); next != auto_increments.end())
-    found.auto_increment = next->second;
-  if (const auto blob = statistics.find(table.id); blob != statistics.end()) found.statistics = blob->second;
+  Belongings found{{}, auto_increment(table.id), statistics(table.id)};
+  const MutexLock lock(impl_->change_mutex);
+  found.dropped_indexes = dropped_indexes(table, impl_->pending);
   return found;
 }
 
-// The catalog of a past state also has indexes whose build had not finished. Their entries go, too.
-std::vector<uint16_t> Catalog::Impl::dropped_indexes(const TableDef &table) const {
+std::vector<uint16_t> dropped_indexes(const TableDef &table, const std::vector<Doomed> &pending) {
   std::vector<uint16_t> ordinals;
-  const auto is_doomed = [&](uint16_t ordinal) ATOLL_UNCHECKED_THREADS {
-    const Doomed::Range range = index_range(table, ordinal);
+  if (table.logical_only) return ordinals;
+  const auto is_doomed = [&](const Doomed::Range &range) {
     return std::any_of(pending.begin(), pending.end(), [&](const Doomed &doomed) {
       return std::find(doomed.ranges.begin(), doomed.ranges.end(), range) != doomed.ranges.end();
     });
   };
   for (uint16_t ordinal = 1; ordinal < table.next_ordinal; ordinal++)
-    if (is_doomed(ordinal)) ordinals.push_back(ordinal);
+    if (is_doomed(index_range(table, ordinal))) ordinals.push_back(ordinal);
   for (const IndexDef &index : table.indexes)
     if (index.building) ordinals.push_back(index.ordinal);
   return ordinals;

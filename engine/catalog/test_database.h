@@ -82,16 +82,13 @@ class TestDatabase final : public lsm::Rows, public lsm::Families {
   lsm::Family *temp_family() override { return nullptr; }
 
   // Copies the rows. The real database shares the table files instead.
-  Status clone_family(lsm::Family *source, const lsm::Compression &compression, lsm::Family **out) override {
+  Status clone_family(lsm::Family *source, lsm::PastDatabase *, const lsm::Compression &compression,
+                      lsm::Family **out) override {
     ATOLL_RETURN_IF_ERROR(create_family(compression, out));
     const std::unique_ptr<rocksdb::Iterator> rows(db_->NewIterator(rocksdb::ReadOptions(), source->handle()));
     for (rows->SeekToFirst(); rows->Valid(); rows->Next())
       (void)db_->Put(rocksdb::WriteOptions(), (*out)->handle(), rows->key(), rows->value());
     return lsm::from_rocksdb(rows->status());
-  }
-  Status clone_past_family(lsm::PastDatabase *, lsm::Family *, const lsm::Compression &,
-                           lsm::Family **) override {
-    return Status(Code::kBug, "no test clones the past");
   }
   Status copy_entries(lsm::Family *, std::string_view, std::string_view, lsm::Family *, std::string_view,
                       const std::function<bool()> &) override {

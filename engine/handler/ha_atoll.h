@@ -25,7 +25,6 @@ namespace atoll::table {
 class BulkCopy;
 }
 namespace atoll::handler {
-struct TableName;
 class ForeignKeys;
 }  // namespace atoll::handler
 
@@ -214,7 +213,6 @@ class ha_atoll : public handler {
   void raise_auto_increment(const uchar *record);
   int check_past(THD *thd);
   int check_writable();
-  int delete_known(const atoll::handler::TableName &name);
   bool needs_row_logging(THD *thd);
   void choose_mode(THD *thd, thr_lock_type lock_type);
   void begin_copy(bool ignore_duplicates);

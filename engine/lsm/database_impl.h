@@ -35,9 +35,8 @@ class DatabaseImpl final : public Database {
   Family *temp_family() override { return temp_family_.get(); }
 
   Status create_family(const Compression &compression, Family **out) override;
-  Status clone_family(Family *source, const Compression &compression, Family **out) override;
-  Status clone_past_family(PastDatabase *past, Family *source, const Compression &compression,
-                           Family **out) override;
+  Status clone_family(Family *source, PastDatabase *past, const Compression &compression,
+                      Family **out) override;
   Status copy_entries(Family *from, std::string_view begin, std::string_view end, Family *to,
                       std::string_view start, const std::function<bool()> &is_cancelled) override;
   bool has_room_for_family() override;

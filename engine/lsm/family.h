@@ -73,16 +73,14 @@ class Families {
   // Makes a family for one table. With the default compression it is taken from a pool. The family is durable
   // when this returns. Errors: kUnavailable, kFenced, kNoSpace.
   virtual Status create_family(const Compression &compression, Family **out) = 0;
-  // Makes a family with the rows that `source`, a family of main, has now. Both families share the table
-  // files; no file is copied. Later changes of one family do not show in the other. The new family is durable
-  // when this returns. The caller keeps writers of `source` away. Blocks: for a flush, and until new files
-  // are uploaded. Errors: as create_family(), and kInterrupted.
-  virtual Status clone_family(Family *source, const Compression &compression, Family **out) = 0;
-  // As clone_family(), for the family `source` of a past state. `past` comes from
-  // PastDatabase::open_with_tables() of a mount. Errors: also kInvalid (the state has table files of the
-  // database from which this one was cloned).
-  virtual Status clone_past_family(PastDatabase *past, Family *source, const Compression &compression,
-                                   Family **out) = 0;
+  // Makes a family with the rows that `source` has now. Both families share the table files; no file is
+  // copied. Later changes of one family do not show in the other. The new family is durable when this
+  // returns. `past`: nullptr if `source` is a family of main, whose writers the caller keeps away; else the
+  // state of the past that has it, of PastDatabase::open_with_tables(). Blocks: for a flush, and until new
+  // files are uploaded. Errors: as create_family(), kInterrupted, and for a past state kInvalid (it has table
+  // files of the database from which this one was cloned).
+  virtual Status clone_family(Family *source, PastDatabase *past, const Compression &compression,
+                              Family **out) = 0;
   // Writes a copy of each entry of `from` in [begin, end) into `to`, a family of main. In the key of the
   // copy, `start` replaces the first start.size() bytes. The log is not synced. Calls `is_cancelled` now and
   // then; true ends the work with kInterrupted. Errors: kInterrupted, and as a write. After an error, some

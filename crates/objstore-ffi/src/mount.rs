@@ -108,7 +108,7 @@ pub unsafe extern "C" fn atoll_store_adopt_file(
     number: u64,
 ) -> AtollResult {
     // SAFETY: the caller guarantees that `store` and `mount` are open.
-    guarded(|| unsafe { reach(store).adopt_file(&(*mount).mount, from, number) })
+    guarded(|| unsafe { (*mount).mount.give(from, reach(store), number) })
 }
 
 /// # Safety

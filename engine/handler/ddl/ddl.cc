@@ -201,14 +201,32 @@ int ha_atoll::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 namespace {
 
 // Before the server drops the first partition of a table, it removes the .par file. When the partition stays,
-// the table needs that file.
-void put_par_back(const std::string &path, const ah::TableName &name) {
-  const std::string whole(catalog::whole_table(name.table));
-  const catalog::TablePtr def = atoll::engine::running()->catalog()->find(name.database, whole);
-  const std::string file = path.substr(0, path.size() - name.table.size() + whole.size()) + ".par";
-  if (def && !def->par.empty() && access(file.c_str(), F_OK) != 0 && !atoll::write_content(file, def->par))
-    atoll::log_warning("cannot write " + file);
-}
+// because the drop is refused, the table needs that file, and the destructor writes it again.
+class ParFileKept {
+ public:
+  ParFileKept(const char *path, const ah::TableName &partition) : path_(path), partition_(partition) {}
+  ~ParFileKept() {
+    if (catalog::is_partition(partition_.table)) (void)atoll::guarded([&] { return put_back(); });
+  }
+  ParFileKept(const ParFileKept &) = delete;
+  ParFileKept &operator=(const ParFileKept &) = delete;
+
+ private:
+  Status put_back() const {
+    const catalog::Catalog *all = atoll::engine::running()->catalog();
+    const std::string whole(catalog::whole_table(partition_.table));
+    const catalog::TablePtr def = all->find(partition_.database, whole);
+    const std::string file = path_.substr(0, path_.size() - partition_.table.size() + whole.size()) + ".par";
+    if (!def || def->par.empty() || !all->find(partition_.database, partition_.table) ||
+        access(file.c_str(), F_OK) == 0)
+      return Status::Ok();
+    if (!atoll::write_content(file, def->par)) atoll::log_warning("cannot write " + file);
+    return Status::Ok();
+  }
+
+  const std::string path_;
+  const ah::TableName &partition_;
+};
 
 }  // namespace
 
@@ -221,13 +239,7 @@ int ha_atoll::delete_table(const char *name) {
   const ah::TableName parsed = ah::parse_table_name(name);
   if (ah::is_mounted(parsed.database))
     return ah::is_end_of_mounts(ha_thd()) ? 0 : fail(ah::past_is_read_only());
-  const int error = delete_known(parsed);
-  if (error != 0 && catalog::is_partition(parsed.table)) put_par_back(name, parsed);
-  return error;
-}
-
-// Drops a table of the catalog, or a partition, or all partitions of a table that is dropped.
-int ha_atoll::delete_known(const ah::TableName &parsed) {
+  const ParFileKept kept(name, parsed);
   if (Status status = atoll::engine::may_write(); !status.ok()) return fail(status);
   catalog::Catalog *all = atoll::engine::running()->catalog();
   const catalog::TablePtr def = all->find(parsed.database, parsed.table);

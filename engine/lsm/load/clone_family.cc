@@ -1,5 +1,5 @@
-// DatabaseImpl::clone_family() and clone_past_family() make a family that shares the table files of another
-// family. DatabaseImpl::copy_entries() copies a family's entries under other keys.
+// DatabaseImpl::clone_family() makes a family that shares the table files of another family.
+// DatabaseImpl::copy_entries() copies a family's entries under other keys.
 //
 // For a clone, RocksDB imports the files into the new family under new file numbers; each file keeps its
 // level and its sequence numbers. When RocksDB links a file, the file system makes the link a second name for
@@ -57,19 +57,19 @@ class FilesKept {
 
 }  // namespace
 
-Status DatabaseImpl::clone_family(Family *source, const Compression &compression, Family **out) {
+Status DatabaseImpl::clone_family(Family *source, PastDatabase *past, const Compression &compression,
+                                  Family **out) {
   rocksdb::DB *db = Raw::of(source);
-  ATOLL_RETURN_IF_ERROR(flush(source).with("flushing the rows to share"));
+  std::unique_ptr<cloudfs::SharedPast> shared;
+  if (past != nullptr)
+    shared = std::make_unique<cloudfs::SharedPast>(files_.get(), past->file_system());
+  else
+    ATOLL_RETURN_IF_ERROR(flush(source).with("flushing the rows to share"));
   const FilesKept kept(db);
   ATOLL_RETURN_IF_ERROR(kept.status());
-  const auto files = files_of(db, source->handle(), cloudfs::shared_directory(options_.local_dir));
-  return files.files.empty() ? create_family(compression, out) : families_->import(compression, files, out);
-}
-
-Status DatabaseImpl::clone_past_family(PastDatabase *past, Family *source, const Compression &compression,
-                                       Family **out) {
-  const cloudfs::SharedPast shared(files_.get(), past->file_system());
-  const auto files = files_of(Raw::of(source), source->handle(), past->directory());
+  const auto files =
+      files_of(db, source->handle(),
+               past != nullptr ? past->directory() : cloudfs::shared_directory(options_.local_dir));
   return files.files.empty() ? create_family(compression, out) : families_->import(compression, files, out);
 }
 

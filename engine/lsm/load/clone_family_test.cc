@@ -98,7 +98,7 @@ TEST_F(CloneFamilyTest, has_the_rows_of_its_source_and_a_life_of_its_own) {
   }
   Family *clone = nullptr;
   ASSERT_ATOLL_OK(database_->flush(source_));
-  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  ASSERT_ATOLL_OK(database_->clone_family(source_, nullptr, Compression(), &clone));
   Rows clone_rows = rows;
   for (int round = 0; round < 2; ++round) {
     ASSERT_EQ(rows_of(source_), rows);
@@ -127,7 +127,7 @@ TEST_F(CloneFamilyTest, keeps_the_levels_of_its_source) {
     return files;
   };
   Family *clone = nullptr;
-  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  ASSERT_ATOLL_OK(database_->clone_family(source_, nullptr, Compression(), &clone));
   EXPECT_EQ(levels(clone), levels(source_));
   EXPECT_GT(levels(clone).size(), 1u);
 }
@@ -137,14 +137,14 @@ TEST_F(CloneFamilyTest, copies_nothing) {
   ASSERT_ATOLL_OK(database_->flush(source_));
   const size_t before = uploads();
   Family *clone = nullptr;
-  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  ASSERT_ATOLL_OK(database_->clone_family(source_, nullptr, Compression(), &clone));
   EXPECT_EQ(uploads(), before);
   EXPECT_EQ(database_.count(clone), 1000);
 }
 
 TEST_F(CloneFamilyTest, of_nothing_is_empty) {
   Family *clone = nullptr;
-  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  ASSERT_ATOLL_OK(database_->clone_family(source_, nullptr, Compression(), &clone));
   EXPECT_EQ(database_.count(clone), 0);
 }
 
@@ -154,10 +154,10 @@ TEST_F(CloneFamilyTest, fails_without_a_trace) {
     return call.starts_with("share") ? Code::kUnavailable : Code::kOk;
   };
   Family *clone = nullptr;
-  EXPECT_EQ(database_->clone_family(source_, Compression(), &clone).code(), Code::kUnavailable);
+  EXPECT_EQ(database_->clone_family(source_, nullptr, Compression(), &clone).code(), Code::kUnavailable);
   EXPECT_EQ(clone, nullptr);
   database_.store()->fail = nullptr;
-  ASSERT_ATOLL_OK(database_->clone_family(source_, Compression(), &clone));
+  ASSERT_ATOLL_OK(database_->clone_family(source_, nullptr, Compression(), &clone));
   EXPECT_EQ(database_.get(clone, "key"), "value");
 }
 

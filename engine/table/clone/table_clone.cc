@@ -46,9 +46,7 @@ Status copy_rows(const ClonePlace &place, lsm::Family *from, const TableDef &sou
 Status share_rows(const ClonePlace &place, lsm::Family *from, const TableDef &source, NewFamilies *made,
                   uint32_t *family_id) {
   lsm::Family *family = nullptr;
-  ATOLL_RETURN_IF_ERROR(place.past != nullptr
-                            ? place.families->clone_past_family(place.past, from, source.compression, &family)
-                            : place.families->clone_family(from, source.compression, &family));
+  ATOLL_RETURN_IF_ERROR(place.families->clone_family(from, place.past, source.compression, &family));
   made->add(family);
   *family_id = family->id();
   return Status::Ok();

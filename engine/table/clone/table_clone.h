@@ -47,8 +47,7 @@ struct ClonePlace {
 
 // Makes all the clones. `is_cancelled` is asked before each table and while rows are copied. Blocks: for
 // flushes, and for uploads of new files. Errors: kDuplicate (a name is taken), kInvalid (the name of a
-// constraint is), kInterrupted, and those of lsm::Families::clone_family(), clone_past_family() and
-// copy_entries().
+// constraint is), kInterrupted, and those of lsm::Families::clone_family() and copy_entries().
 Status clone_tables(const ClonePlace &place, const std::vector<CloneOrder> &orders,
                     const std::function<bool()> &is_cancelled);
 

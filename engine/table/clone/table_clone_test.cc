@@ -163,7 +163,7 @@ TEST_F(TableCloneTest, families_of_a_crash_before_the_catalog_knows_are_dropped_
   const TablePtr table = create("t", true);
   lsm::Family *lost = nullptr;
   ASSERT_ATOLL_OK(
-      database_->clone_family(database_->find_family(table->family_id), table->compression, &lost));
+      database_->clone_family(database_->find_family(table->family_id), nullptr, table->compression, &lost));
   const uint32_t id = lost->id();
   ASSERT_ATOLL_OK(open());
   EXPECT_TRUE(database_.wait_for([&] { return database_->find_family(id) == nullptr; }));

@@ -86,35 +86,26 @@ impl Files {
         Ok(entry.record())
     }
 
-    /// Makes file `shared.number` share the object of file `from`. The note is deleted once it is not needed
-    /// any more, also after an error.
+    /// Makes file `shared.number` have the object of file `from`. The note is deleted once it is not needed any
+    /// more, also after an error. Without `from`, perhaps no file has the object any more; then a pin that counts
+    /// must hold it until this function returns (FILE-7).
     ///
     /// Requires: the note is durable. Errors: `NotFound` when `from` does not have the object of the record
-    /// any more.
-    pub(crate) fn share(&self, from: u64, shared: SharedFile) -> Result<()> {
+    /// any more; the error with which the registry ended.
+    pub(crate) fn share(&self, from: Option<u64>, shared: SharedFile) -> Result<()> {
         let mut state = self.state.lock();
-        if state.live.get(&from).is_none_or(|entry| entry.key != shared.record.key) {
+        let has_object = |number| state.live.get(&number).is_some_and(|entry| entry.key == shared.record.key);
+        let error = match (&state.ended, from) {
+            (Some(ended), _) => Some(ended.clone()),
+            (None, Some(from)) if !has_object(from) => Some(no_such_file(from)),
+            _ => None,
+        };
+        if let Some(error) = error {
             drop(state);
             let _ = std::fs::remove_file(shared.note);
-            return Err(no_such_file(from));
+            return Err(error);
         }
         self.enter_shared(&mut state, shared);
-        Ok(())
-    }
-
-    /// Makes file `adopted.number` have an object that perhaps no file has any more.
-    ///
-    /// Requires: the note is durable, and a pin that counts holds the object until this function returns
-    /// (FILE-7). Errors: as the registry's end.
-    pub(crate) fn adopt(&self, adopted: SharedFile) -> Result<()> {
-        let mut state = self.state.lock();
-        if let Some(ended) = &state.ended {
-            let ended = ended.clone();
-            drop(state);
-            let _ = std::fs::remove_file(adopted.note);
-            return Err(ended);
-        }
-        self.enter_shared(&mut state, adopted);
         Ok(())
     }
 

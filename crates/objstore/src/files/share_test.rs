@@ -23,7 +23,7 @@ fn noted(f: &Fixture, number: u64, record: FileRecord) -> SharedFile {
 
 fn share(f: &Fixture, from: u64, number: u64) -> Result<()> {
     let record = f.files.uploaded_record(from)?;
-    f.files.share(from, noted(f, number, record))
+    f.files.share(Some(from), noted(f, number, record))
 }
 
 /// Publishes all changes and enters them into `map`; returns the keys of the objects that may be deleted.
@@ -95,7 +95,7 @@ fn a_file_that_is_gone_cannot_be_shared() {
     f.add(7, 100);
     let record = f.files.uploaded_record(7).unwrap();
     f.files.remove_file(7).unwrap();
-    let late = f.files.share(7, noted(&f, 9, record));
+    let late = f.files.share(Some(7), noted(&f, 9, record));
     assert!(matches!(late, Err(StoreError::NotFound { .. })), "{late:?}");
     assert!(!has_note(&f, 9));
 }

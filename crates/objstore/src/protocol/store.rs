@@ -15,7 +15,6 @@ use crate::log::{Level, LogFn};
 use crate::machine::{self, Executor};
 use crate::protocol::format::records::{Alive, RootId, RootSlot};
 use crate::protocol::format::slots::read_root_slot;
-use crate::protocol::history::mounts::mount::Mount;
 use crate::protocol::publish::publisher::Publisher;
 use crate::protocol::publish::shared_notes::write_note;
 use crate::protocol::start::alive;
@@ -27,7 +26,6 @@ use crate::protocol::wal::merger;
 use crate::protocol::wal::position::NotedCommit;
 use crate::protocol::wal::replay::short_replay;
 use crate::protocol::wal::shipper;
-use crate::requests::origin;
 use parking_lot::Mutex;
 use std::fs::File;
 use std::sync::Arc;
@@ -147,25 +145,7 @@ impl Store {
     pub fn share_file(&self, from: u64, number: u64) -> Result<()> {
         let record = self.files().uploaded_record(from)?;
         let shared = write_note(&self.shared.local_dir, &self.shared.db_uuid, number, record)?;
-        self.files().share(from, shared)
-    }
-
-    /// Makes table file `number` have the object of table file `from` of the mounted state
-    /// (`atoll_store_adopt_file` in objstore.h), so that rows of the past come back without a copy. This is
-    /// durable on local disk when the function returns. `mount` holds the object until then (FILE-7).
-    ///
-    /// Errors: `NotFound` when the state has no file `from`; `Invalid` when the object belongs to the parent of
-    /// this clone; `Fenced`; `Unavailable`, `NoSpace` (local disk). No request.
-    pub fn adopt_file(&self, mount: &Mount, from: u64, number: u64) -> Result<()> {
-        self.shared.check_fence()?;
-        let record = mount.record(from)?.clone();
-        if origin::is_foreign(&record.key) {
-            return Err(StoreError::Invalid(
-                "that state has table files of the database from which this one was cloned".to_owned(),
-            ));
-        }
-        let adopted = write_note(&self.shared.local_dir, &self.shared.db_uuid, number, record)?;
-        self.files().adopt(adopted)
+        self.files().share(Some(from), shared)
     }
 
     /// RocksDB reports that the first `length` bytes of MANIFEST `number` are durable.

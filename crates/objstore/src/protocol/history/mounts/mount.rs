@@ -22,12 +22,14 @@ use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::publish::shared_notes::write_note;
 use crate::protocol::shared::Shared;
 use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::local::random_nonce;
 use crate::protocol::start::restore::{LogWriter, write_manifest};
 use crate::protocol::store::Store;
 use crate::requests::bucket::Bucket;
+use crate::requests::origin;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -154,6 +156,25 @@ impl Mount {
     pub(in crate::protocol) fn record(&self, number: u64) -> Result<&FileRecord> {
         let absent = || StoreError::NotFound { operation: "opening", object: format!("file {number}") };
         self.records.get(&number).ok_or_else(absent)
+    }
+
+    /// Makes table file `number` of `store` have the object of this state's table file `from`
+    /// (`atoll_store_adopt_file` in objstore.h), so that rows of the past come back without a copy. This is
+    /// durable on local disk when the function returns. Until then this mount holds the object (FILE-7).
+    ///
+    /// Requires: the mount is one of `store`. Errors: `NotFound` when the state has no file `from`; `Invalid` when
+    /// the object belongs to the parent of this clone; `Fenced`; `Unavailable`, `NoSpace` (local disk). No request.
+    pub fn give(&self, from: u64, store: &Store, number: u64) -> Result<()> {
+        let shared = &store.shared;
+        shared.check_fence()?;
+        let record = self.record(from)?.clone();
+        if origin::is_foreign(&record.key) {
+            return Err(StoreError::Invalid(
+                "that state has table files of the database from which this one was cloned".to_owned(),
+            ));
+        }
+        let given = write_note(&shared.local_dir, &shared.db_uuid, number, record)?;
+        store.files().share(None, given)
     }
 
     /// Opens table file `number`. Errors: `NotFound`. No request.

@@ -74,8 +74,8 @@ fn a_file_that_comes_back_from_a_mount_keeps_its_object() {
     f.work(9);
     f.until_clean();
     assert_eq!(f.db.store.files().file_size(from), None, "the present has it no more");
-    assert!(matches!(f.db.store.adopt_file(&mount, 8888, NUMBER), Err(StoreError::NotFound { .. })));
-    f.db.store.adopt_file(&mount, from, NUMBER).unwrap();
+    assert!(matches!(mount.give(8888, &f.db.store, NUMBER), Err(StoreError::NotFound { .. })));
+    mount.give(from, &f.db.store, NUMBER).unwrap();
     drop(mount);
     f.until_clean();
     let read = |store: &Store| {
