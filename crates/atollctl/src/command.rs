@@ -3,6 +3,7 @@
 
 use crate::copy::TargetOptions;
 use crate::database::clones::CloneAction;
+use crate::database::seed::SeedOptions;
 use crate::database::settings::SettingsOptions;
 use crate::figures::cost::CostOptions;
 use crate::figures::ui::UiOptions;
@@ -191,6 +192,15 @@ pub(crate) enum Command {
         #[arg(long, value_name = "DATE", value_parser = protect::parse_until)]
         expires: Option<u64>,
     },
+    /// Makes the clone with which a replica by the binary log begins, and writes the statements that start the replication.
+    Seed {
+        /// file:///absolute/path or s3://bucket/prefix of the primary's database
+        url: String,
+        /// Where the replica's database will be: another prefix of the same bucket, or another directory.
+        new_url: String,
+        #[command(flatten)]
+        options: SeedOptions,
+    },
     /// Keeps a copy of the database in another bucket, service or directory in step, beside a running server: copies what is new.
     Copy {
         /// file:///absolute/path or s3://bucket/prefix of the database to copy
@@ -325,6 +335,7 @@ impl Command {
             | Self::Materialize { url, .. }
             | Self::Restore { url, .. }
             | Self::Reset { url, .. }
+            | Self::Seed { url, .. }
             | Self::Drop { url, .. }
             | Self::Release { url }
             | Self::Du { url, .. }

@@ -1,6 +1,6 @@
 //! `atollctl`: examines an Atoll database in a bucket, from any machine, with or without a running server.
 //!
-//! `restore`, `materialize`, `reset` and `drop` claim a database, and `copy` claims the copy. The other commands write only
+//! `restore`, `materialize`, `reset`, `seed --again` and `drop` claim a database, and `copy` claims the copy. The other commands write only
 //! these objects to a database: `doctor` and `certify` write probe objects and delete them again,
 //! `verify --restore` writes its outcome, `settings` the settings of the database, and pins are written for
 //! snapshots, for clones, for commands that read while they run, and by `gc --pause`.
@@ -33,7 +33,7 @@ use ask::Consent;
 use clap::{Args, Parser};
 use command::Command;
 use database::clones::{self, CloneAction};
-use database::{remove, reset, settings};
+use database::{remove, reset, seed, settings};
 use figures::{cost, diff, du, schema, tail, ui};
 use gc::print_unneeded;
 use objstore::certify::{CertifyOptions, Fitness};
@@ -179,6 +179,10 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
         Command::Ui { url, options } => ui::run(printer, inspector, url, options).await,
         Command::Snapshot { action } => snapshot::run(printer, inspector, action).await,
         Command::Clone { .. } => clone_command(cli, printer, inspector).await,
+        Command::Seed { new_url, options, .. } => {
+            let child = connect_target(cli, &copy::TargetOptions::default(), new_url).await?;
+            seed::run(printer, inspector, &child, (cli.command.url(), new_url), options).await
+        }
         Command::Copy { new_url, to, limit_mib_per_second: limit, .. } => {
             let purpose = copy::Purpose::InStep { limit_mib_per_second: *limit };
             let target = connect_target(cli, to, new_url).await?;

@@ -41,7 +41,7 @@ pub(crate) async fn run(
 }
 
 /// Prints an error that the user can correct, and returns false, which gives exit status 1.
-fn refused(error: StoreError) -> Result<bool, StoreError> {
+pub(crate) fn refused(error: StoreError) -> Result<bool, StoreError> {
     match error {
         StoreError::Invalid(_) | StoreError::ReadOnly(_) | StoreError::NotFound { .. } => {
             eprintln!("atollctl: {error}");
