@@ -57,6 +57,7 @@ impl Files {
         let stats = self.bucket.stats();
         sub(&stats.upload_backlog_files, 1);
         sub(&stats.upload_backlog_bytes, entry.size);
+        debug_assert!(state.backlog_bytes >= entry.size, "{} leaves the backlog twice", entry.key);
         state.backlog_bytes = state.backlog_bytes.saturating_sub(entry.size);
         self.note_change(state);
         self.backlog_shrunk.notify_all();
@@ -105,6 +106,7 @@ impl Files {
         if !snapshot.is_held {
             return;
         }
+        debug_assert!(state.held_count > 0, "a held snapshot is let go twice");
         state.held_count = state.held_count.saturating_sub(1);
         if state.held_count == 0 {
             for entry in std::mem::take(&mut state.deferred) {

@@ -2,6 +2,7 @@
 
 use super::entry::{Entry, Upload};
 use super::{Files, Garbage};
+use crate::crc::crc_of_parts;
 use crate::error::StoreError;
 use crate::log::Level;
 use crate::requests::retry::RetryPolicy;
@@ -147,6 +148,12 @@ impl Files {
             state.garbage.push(Garbage { key: Arc::clone(&entry.key), generation });
             return;
         }
+        debug_assert!(matches!(&*upload, Upload::Running), "{} was not being uploaded", entry.key);
+        debug_assert!(
+            uploaded.part_crcs.is_empty() || crc_of_parts(&uploaded.part_crcs, entry.size) == uploaded.crc32c,
+            "reads of {} would check its parts against other bytes than its upload had",
+            entry.key
+        );
         *upload = Upload::Done { crc32c: uploaded.crc32c, part_crcs: uploaded.part_crcs };
         drop(upload);
         self.leave_backlog(&mut state, entry);

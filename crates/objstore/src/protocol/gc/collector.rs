@@ -13,7 +13,7 @@ mod search;
 
 use super::clock::HistoryClock;
 use super::held::Held;
-use super::keep::{Needs, Use};
+use super::keep::{Needs, Use, epoch_of};
 use super::tombs::{self, KEYS_PER_TOMB_MAX, Tomb};
 use super::{GcTuning, KEYS_MAX};
 use crate::error::{Result, StoreError};
@@ -258,6 +258,10 @@ impl Collector {
     /// Deletes `keys`. Errors: the first one. Whether the DELETEs that were running at that time succeeded is
     /// not known.
     async fn delete_keys(&self, keys: BTreeSet<String>) -> Result<()> {
+        debug_assert!(
+            keys.iter().all(|key| epoch_of(key).is_some()),
+            "only pieces of roots are deleted: {keys:?}"
+        );
         let bucket = &self.shared.bucket;
         let mut pace = interval(Duration::from_secs(1) / self.tuning.deletes_per_second.max(1));
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);

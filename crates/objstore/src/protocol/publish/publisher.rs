@@ -471,6 +471,11 @@ impl Publisher {
     fn root_created(&self, root: &Root) {
         let (shared, stats) = (&self.shared, self.shared.bucket.stats());
         add(&stats.roots_published, 1);
+        debug_assert!(
+            root.id.slot > shared.published_slot(),
+            "root {} comes after a later one",
+            root.id.slot
+        );
         shared.slot.store(root.id.slot, Ordering::SeqCst);
         if shared.history.offer(root, read(&stats.bytes_uploaded), shared.tuning.gc.history_interval_min) {
             shared.inbox.wake.notify_one();
