@@ -194,3 +194,19 @@ def test_kills_leave_whole_tables_or_none(server: Server) -> None:
         for name in dice.sample(made, len(made) // 2):
             server.run(f"DROP TABLE e.{name}")
     check_bucket(server)
+
+
+def test_a_clone_does_not_take_files_of_its_parent_again(lab, server: Server) -> None:
+    """The clone may have told its parent that it needs none of the parent's files any more."""
+    server.run("OPTIMIZE TABLE d.large")
+    publish(server)
+    url = str(server.options["atoll_url"])
+    assert atollctl(server, "clone", behind=(url + "-clone",)).returncode == 0
+    options = {name: value for name, value in server.options.items() if name.startswith("atoll_")}
+    clone = lab.server("clone", **options | {"atoll_url": url + "-clone"}).start()
+    clone.run("SELECT ATOLL_SNAPSHOT('then')", "SELECT ATOLL_MOUNT('d', 'past', 'then')", "CREATE DATABASE f")
+    with pytest.raises(pymysql.Error, match="use INSERT"):
+        clone.run("SELECT ATOLL_CLONE_TABLE('past.large', 'f.large')")
+    assert not clone.run("SHOW TABLES FROM f")
+    clone.run("CREATE TABLE f.large LIKE d.large", "INSERT INTO f.large SELECT * FROM past.large")
+    assert clone.run(SUMS.format("f", "large")) == server.run(SUMS.format("d", "large"))

@@ -170,7 +170,8 @@ impl Mount {
         let record = self.record(from)?.clone();
         if origin::is_foreign(&record.key) {
             return Err(StoreError::Invalid(
-                "that state has table files of the database from which this one was cloned".to_owned(),
+                "that state has table files of the database from which this one was cloned: use INSERT ... SELECT"
+                    .to_owned(),
             ));
         }
         let given = write_note(&shared.local_dir, &shared.db_uuid, number, record)?;
