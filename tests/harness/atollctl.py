@@ -22,6 +22,23 @@ def atollctl(
     )
 
 
+def verify_and_start_again(server: Server) -> None:
+    """Stops the server, checks that every object that a restore needs is in the bucket and undamaged, and starts the
+    server again."""
+    server.stop()
+    verified = atollctl(server, "verify", "--deep")
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    server.start()
+
+
+def moment_now(server: Server) -> str:
+    """A moment for `--at` and ATOLL_MOUNT() that lies between all earlier commits and all later ones."""
+    time.sleep(0.05)
+    moment = server.value("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%d %H:%i:%s.%f')")
+    time.sleep(0.05)
+    return str(moment)
+
+
 def utc(time_us: int) -> str:
     """The moment `time_us`, in microseconds since 1970, in the format of the option `--at`."""
     return (

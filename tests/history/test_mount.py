@@ -10,7 +10,7 @@ import time
 
 import pytest
 from conftest import server_maker
-from harness.atollctl import atollctl
+from harness.atollctl import atollctl, moment_now
 from harness.process import wait_until
 from harness.server import Server
 
@@ -33,9 +33,7 @@ def change(server: Server, round_: int) -> tuple[tuple[int, ...], str]:
         f"UPDATE shop.orders SET amount = amount + {round_}",
     )
     sums = server.run(SUMS.format("shop"))[0]
-    time.sleep(0.05)
-    moment = server.run("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%d %H:%i:%s.%f')")[0][0]
-    time.sleep(0.05)
+    moment = moment_now(server)
     if round_ % 2:
         server.run("ALTER TABLE shop.orders ENGINE=ATOLL, FORCE")
     return sums, moment

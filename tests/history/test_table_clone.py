@@ -16,7 +16,7 @@ import time
 import pymysql
 import pytest
 from conftest import server_maker
-from harness.atollctl import atollctl
+from harness.atollctl import verify_and_start_again
 from harness.process import wait_until
 from harness.server import Server
 
@@ -36,15 +36,6 @@ def server(lab, request) -> Server:
         f"INSERT INTO d.t SELECT seq, CONCAT(MD5(seq), MD5(-seq)) FROM mysql.seq_1_to_{ROWS}",
     )
     return made
-
-
-def check_bucket(server: Server) -> None:
-    """Stops the server, checks that every object that a restore needs is in the bucket and undamaged, and
-    starts the server again."""
-    server.stop()
-    verified = atollctl(server, "verify", "--deep")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    server.start()
 
 
 def test_a_clone_copies_no_rows(server: Server) -> None:
@@ -91,7 +82,7 @@ def test_kills_leave_whole_tables(server: Server) -> None:
         for table in dice.sample([t for t in tables if t != "t"], len(tables) // 2):
             server.run(f"DROP TABLE d.{table}")
         server.run("ALTER TABLE d.t ENGINE=ATOLL, FORCE")
-    check_bucket(server)
+    verify_and_start_again(server)
 
 
 def test_each_survives_the_other_and_a_restore(server: Server) -> None:
@@ -101,7 +92,7 @@ def test_each_survives_the_other_and_a_restore(server: Server) -> None:
     time.sleep(1)
     assert server.run(SUMS.format("t3")) == expected
     changed = server.run(SUMS.format("t2"))
-    check_bucket(server)
+    verify_and_start_again(server)
     server.stop()
     server.wipe()
     server.initialize().start()
@@ -113,4 +104,4 @@ def test_each_survives_the_other_and_a_restore(server: Server) -> None:
         COLLECTED_WITHIN_S,
         "files of dropped tables are left",
     )
-    check_bucket(server)
+    verify_and_start_again(server)

@@ -15,7 +15,7 @@ import time
 import pymysql
 import pytest
 from conftest import server_maker
-from harness.atollctl import atollctl
+from harness.atollctl import atollctl, moment_now, verify_and_start_again
 from harness.process import wait_until
 from harness.server import Server
 
@@ -50,13 +50,6 @@ def sums(server: Server, schema: str) -> list[tuple]:
     return [server.run(sql.format(schema, table))[0] for table in TABLES for sql in (SUMS, BY_KEY)]
 
 
-def moment_now(server: Server) -> str:
-    time.sleep(0.05)
-    moment = server.run("SELECT DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%d %H:%i:%s.%f')")[0][0]
-    time.sleep(0.05)
-    return str(moment)
-
-
 def publish(server: Server) -> None:
     """Has a root published, because no moment between a CREATE TABLE and the next root can be mounted."""
     server.run("SELECT ATOLL_SNAPSHOT('published')", "SELECT ATOLL_DROP_SNAPSHOT('published')")
@@ -77,14 +70,6 @@ def bring_back(server: Server, moment: str) -> None:
     server.run(f"SELECT ATOLL_MOUNT('d', 'then', '{moment}')")
     for table in TABLES:
         server.run(f"SELECT ATOLL_CLONE_TABLE('then.{table}', 'e.{table}')")
-
-
-def check_bucket(server: Server) -> None:
-    """Stops the server, checks that every object that a restore needs is there, and starts it again."""
-    server.stop()
-    verified = atollctl(server, "verify", "--deep")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    server.start()
 
 
 def test_tables_of_the_past_come_back_and_stay(server: Server) -> None:
@@ -113,7 +98,7 @@ def test_tables_of_the_past_come_back_and_stay(server: Server) -> None:
         COLLECTED_WITHIN_S,
         "pins are left",
     )
-    check_bucket(server)
+    verify_and_start_again(server)
     assert sums(server, "e") == expected
     for table in TABLES:
         assert server.run(f"CHECK TABLE e.{table} EXTENDED")[-1][-1] == "OK"
@@ -128,7 +113,7 @@ def test_tables_of_the_past_come_back_and_stay(server: Server) -> None:
         COLLECTED_WITHIN_S,
         "files of dropped tables are left",
     )
-    check_bucket(server)
+    verify_and_start_again(server)
 
 
 def test_no_table_file_is_copied(server: Server) -> None:
@@ -157,7 +142,7 @@ def test_a_schema_of_the_past_comes_back_with_its_constraints(server: Server) ->
     assert sums(server, "e") == expected
     with pytest.raises(pymysql.Error, match="foreign key constraint fails"):
         server.run("DELETE FROM e.large WHERE a = 5")
-    check_bucket(server)
+    verify_and_start_again(server)
 
 
 def test_kills_leave_whole_tables_or_none(server: Server) -> None:
@@ -193,7 +178,7 @@ def test_kills_leave_whole_tables_or_none(server: Server) -> None:
         print(f"round {round_}: {len(made)} clones")
         for name in dice.sample(made, len(made) // 2):
             server.run(f"DROP TABLE e.{name}")
-    check_bucket(server)
+    verify_and_start_again(server)
 
 
 def test_a_clone_does_not_take_files_of_its_parent_again(lab, server: Server) -> None:
