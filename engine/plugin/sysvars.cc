@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
+#include "handler/server/innodb_settings.h"
 #include "plugin/kept_settings.h"
 #include "plugin/s3_keys.h"
 #include "plugin/snapshots/snapshot_schedule.h"
@@ -304,9 +305,12 @@ MYSQL_SYSVAR_UINT(compression_level, live.compression_level, PLUGIN_VAR_RQCMDARG
 
 // ---- Per session ----
 
+// Also InnoDB's default.
+constexpr unsigned long kDefaultLockWaitTimeoutS = 50;
 MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
-                   "Seconds to wait for a row lock before the statement fails. 0: do not wait", nullptr,
-                   nullptr, 50, 0, 1073741824, 0);
+                   "Seconds to wait for a row lock before the statement fails. 0: do not wait. With 50, the "
+                   "default, innodb_lock_wait_timeout holds",
+                   nullptr, nullptr, kDefaultLockWaitTimeoutS, 0, 1073741824, 0);
 MYSQL_THDVAR_BOOL(
     snapshot_isolation, PLUGIN_VAR_OPCMDARG,
     "A transaction that would change a row which another one changed after its snapshot fails with a "
@@ -465,13 +469,23 @@ std::string snapshot_schedule() {
   return text;
 }
 
+namespace {
+
+// Applications set innodb_lock_wait_timeout, because they do not know the variable of ATOLL.
+unsigned long lock_wait_timeout_s(THD *thd) {
+  unsigned long timeout_s = THDVAR(thd, lock_wait_timeout);
+  if (thd == nullptr) return timeout_s;
+  if (timeout_s == kDefaultLockWaitTimeoutS)
+    timeout_s = handler::innodb_lock_wait_timeout_s(thd).value_or(timeout_s);
+  return std::min<unsigned long>(timeout_s, thd->variables.lock_wait_timeout);
+}
+
+}  // namespace
+
 engine::StatementSettings statement_settings(void *user) {
   THD *thd = static_cast<THD *>(user);
   engine::StatementSettings settings;
-  settings.lock_wait_timeout_s = THDVAR(thd, lock_wait_timeout);
-  if (thd != nullptr)
-    settings.lock_wait_timeout_s =
-        std::min<unsigned long>(settings.lock_wait_timeout_s, thd->variables.lock_wait_timeout);
+  settings.lock_wait_timeout_s = lock_wait_timeout_s(thd);
   settings.snapshot_isolation = THDVAR(thd, snapshot_isolation) != 0;
   settings.ignores_foreign_keys = THDVAR(thd, ignore_foreign_keys) != 0;
   settings.scan_threads = THDVAR(thd, scan_threads);
