@@ -9,7 +9,6 @@ Every section with commands has a test here, or a line in NOT_WALKED.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import pymysql
 import pytest
 import sessions
 from conftest import Lab
+from harness import paths
 from harness.objectstores import Minio, ObjectStore, Versitygw
 from harness.process import wait_until
 from harness.server import Server, s3_options
@@ -30,9 +30,16 @@ NOT_WALKED = {
     "Add a replica": "tests/sql/test_seed.py does what this section shows",
     "Back up with MariaDB's own tools": "tests/history/test_backups.py does what this section shows",
 }
+# Sections whose steps stand in the text.
+WITHOUT_COMMANDS = {
+    "Restore a lost machine": "tests/crash/test_lost_primary.py does these steps",
+    "Move to another machine": "tests/bucket/test_outage.py does these steps",
+    "Move from the default directory to S3": "tests/history/test_second_bucket.py does these steps",
+    "Choose sizes": "no steps; tests/crash/test_memory_limit.py tries the memory that it names",
+}
 ROWS = 2000
 # The commands that ask before they change something.
-ASKS = r"atollctl (restore(?!.*--dry-run)|snapshot drop .*--pin|drop )"
+ASKS = r"atollctl (restore(?!.*--dry-run)|snapshot drop |drop )"
 Do = Callable[[], None]
 
 
@@ -217,6 +224,20 @@ def test_undo_a_mistake_to_the_second(operator: Operator):
     assert digest(rescue) == tuple(whole)
 
 
+def test_test_an_upgrade(operator: Operator):
+    whole = digest(operator.server)
+
+    def run_tests() -> None:
+        operator.server.run("DELETE FROM shop.orders WHERE id % 2 = 0")
+        trial = operator.new_server("shop-test").start()
+        assert digest(trial) == whole, "the copy has the rows of the snapshot"
+        trial.run("TRUNCATE shop.orders")
+        trial.stop()
+
+    operator.walk("Test an upgrade", before={"atollctl snapshot drop": run_tests})
+    assert operator.server.value("SELECT COUNT(*) FROM shop.orders") == ROWS // 2
+
+
 def test_hand_out_a_copy(operator: Operator):
     operator.server.run(
         "CREATE TABLE shop.people (id INT PRIMARY KEY, name VARCHAR(50), mail VARCHAR(100)) ENGINE=ATOLL",
@@ -284,6 +305,23 @@ def test_keep_a_second_bucket(operator: Operator):
     assert digest(copied) == rows
 
 
+def test_remove_atoll_again(operator: Operator):
+    rows = digest(operator.server)
+    operator.words["'/var/lib/mysql/#atoll'"] = f"'{operator.server.data}/#atoll'"
+
+    def start_without() -> None:
+        operator.server.plugins, operator.server.options = (), {}
+        operator.server.start()
+
+    operator.walk(
+        "Remove Atoll again",
+        instead={"systemctl stop": operator.stop, "systemctl start": start_without},
+    )
+    operator.server.restart()
+    assert not operator.server.has_engine()
+    assert digest(operator.server) == rows
+
+
 def test_move_tables_with_foreign_keys(operator: Operator):
     """Moves a schema of InnoDB to ATOLL by the statements that those of the document write, and back."""
     [command] = SECTIONS["Move tables with foreign keys"].commands
@@ -319,9 +357,12 @@ def test_move_tables_with_foreign_keys(operator: Operator):
     assert server.value("SELECT COUNT(*) FROM shop.bills") == 2
 
 
-def test_each_section_with_commands_is_walked():
+def test_each_section_is_walked():
+    titles = set(re.findall(r"^## (.*)$", (paths.ROOT / "docs" / "operations.md").read_text(), re.MULTILINE))
+    assert titles - set(SECTIONS) == set(WITHOUT_COMMANDS)
     walked = {title for title in SECTIONS if title not in NOT_WALKED}
     tests = Path(__file__).read_text()
     assert not [title for title in walked if f'"{title}"' not in tests]
     assert set(NOT_WALKED) <= set(SECTIONS)
-    assert os.path.exists(Path(__file__).parents[1] / "history" / "test_backups.py")
+    named = re.findall(r"tests/[\w/]+\.py", " ".join([*NOT_WALKED.values(), *WITHOUT_COMMANDS.values()]))
+    assert not [name for name in named if not (paths.ROOT / name).exists()]
