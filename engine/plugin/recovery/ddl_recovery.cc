@@ -97,12 +97,6 @@ fs::path file_of(const fs::path &data_dir, const TableDef &table, const char *ex
   return data_dir / table.database / (table.name + extension);
 }
 
-std::set<std::string> databases_of(const Catalog &catalog) {
-  std::set<std::string> names;
-  for (const TablePtr &table : catalog.list("")) names.insert(table->database);
-  return names;
-}
-
 // Returns the name of the table whose .frm in `directory` has the content `frm`, apart from internal names
 // (#sql-...); empty: there is none.
 std::string name_of_definition(const fs::path &directory, std::string_view frm) {
@@ -229,20 +223,41 @@ Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
   return Status::Ok();
 }
 
-// Removes .par files of ATOLL tables under internal names (#sql-...) that have no .frm beside them.
-void remove_stray_lists(const Catalog &catalog, const std::set<std::string> &databases,
-                        const DataDirectory &directory) {
-  for (const std::string &database : databases) {
-    for (const fs::path &file : files_in(directory.path / database)) {
+// Removes .par files of ATOLL tables under internal names (#sql-...) that have no .frm beside them. Looks
+// into all databases, because an ALTER that renames a table makes its files in the database of the new name.
+void remove_stray_lists(const Catalog &catalog, const DataDirectory &directory) {
+  for (const fs::path &database : directories_in(directory.path)) {
+    for (const fs::path &file : files_in(database)) {
       const std::string name = file.stem().string();
       if (file.extension() != ".par" || !catalog::is_internal(name)) continue;
-      if (catalog.find(database, name) || is_there(fs::path(file).replace_extension(".frm"))) continue;
+      if (catalog.find(database.filename().string(), name) ||
+          is_there(fs::path(file).replace_extension(".frm")))
+        continue;
       const auto list = catalog::parse_partition_list(content_of(file));
       std::error_code error;
       if (list && list->is_all_of(directory.own_type) && fs::remove(file, error))
         log_warning("removed " + file.string() + ", left by an ALTER cut off");
     }
   }
+}
+
+// An ALTER that changes a table and moves it into another database renames it in the engine first and its
+// .frm last. The server's DDL log does not finish this after a crash in between. This function gives the .frm
+// the name of the table that has this definition and no .frm.
+void move_definitions_of_altered(const Catalog &catalog, const DataDirectory &directory) {
+  std::map<std::string, fs::path> missing;  // the paths of .frm files that are not there, by their content
+  for (const TablePtr &table : catalog.list("")) {
+    const fs::path file = file_of(directory.path, *table, ".frm");
+    if (!table->frm.empty() && !is_there(file) && is_there(file.parent_path())) missing[table->frm] = file;
+  }
+  if (missing.empty()) return;
+  each_own_definition(directory.path, directory.own_type, [&](const OwnDefinition &found) {
+    const auto target = missing.find(found.frm);
+    if (target == missing.end() || catalog.find(found.database, found.name)) return;
+    std::error_code error;
+    fs::rename(found.file, target->second, error);
+    log_warning("an ALTER was cut off; " + found.file.string() + " is " + target->second.string() + " now");
+  });
 }
 
 void set_aside(const fs::path &file, const fs::path &target) {
@@ -276,7 +291,6 @@ void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
 }
 
 Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
-  const std::set<std::string> databases = databases_of(*catalog);  // before the steps below drop tables
   // Each step runs even if another one failed, so that one table that cannot be repaired does not keep the
   // others from being repaired.
   const Status steps[] = {
@@ -285,9 +299,10 @@ Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {
       finish_alters(catalog, directory),
       drop_empty_entries(catalog, directory.path),
   };
+  move_definitions_of_altered(*catalog, directory);
   if (!directory.contradicted.empty()) follow_catalog(*catalog, directory);
   put_back_partition_lists(catalog->list(""), directory.path);
-  remove_stray_lists(*catalog, databases, directory);
+  remove_stray_lists(*catalog, directory);
   const auto failed =
       std::find_if(std::begin(steps), std::end(steps), [](const Status &status) { return !status.ok(); });
   return failed == std::end(steps) ? Status::Ok() : *failed;

@@ -220,6 +220,19 @@ TEST_F(DdlRecoveryTest, stray_lists_of_partitions_go_but_not_those_of_others) {
   for (const char *file : {"#sql-alter-1-3.par", "#sql-alter-1-4.par", "v.par"}) EXPECT_TRUE(exists(file));
 }
 
+TEST_F(DdlRecoveryTest, the_definition_of_a_table_that_an_alter_has_moved_follows_it) {
+  const std::string own("frm with \5\0ATOLL", 16);
+  make("moved", own);
+  write("t.frm", own);
+  write("other.frm", "another frm with \5\0ATOLL");
+  finish();
+  EXPECT_TRUE(exists("moved.frm") && exists("other.frm"));
+  EXPECT_FALSE(exists("t.frm"));
+  write("t.frm", own);
+  finish();
+  EXPECT_TRUE(exists("t.frm")) << "the table has its definition";
+}
+
 TEST_F(DdlRecoveryTest, definitions_that_contradict_a_catalog_from_the_bucket_are_set_aside) {
   const std::string own("frm with \5\0ATOLL", 16), older("older frm with \5\0ATOLL", 22);
   make("same", own);

@@ -23,7 +23,7 @@ def walks(engine: str) -> list[Walk]:
     """Returns all walks. `engine` is the engine of the tables, or that to or from which they are copied."""
     tables = _Tables(engine)
     return [*_whole(engine, tables), *_altered(engine, tables), *_partitioned(tables), *_partitions(tables),
-            *_beside(engine, tables)]  # fmt: skip
+            *_constrained(engine), *_beside(engine, tables)]  # fmt: skip
 
 
 class _Tables:
@@ -90,14 +90,17 @@ def _altered(engine: str, tables: _Tables) -> list[Walk]:
         "drop primary key, add unique": "DROP PRIMARY KEY, ADD UNIQUE c (c)",
         "copy": "ADD COLUMN d INT DEFAULT 9, ALGORITHM=COPY",
         "rename and add column": "RENAME TO v, ADD COLUMN d INT DEFAULT 3",
+        "rename and copy": "RENAME TO v, ADD COLUMN d INT DEFAULT 3, ALGORITHM=COPY",
         "to InnoDB": "ENGINE=InnoDB",
         "partition": "PARTITION BY HASH (a) PARTITIONS 2",
     }
     to_innodb = "ALTER TABLE t ENGINE=InnoDB"
+    into_other = "ALTER TABLE t RENAME TO e.v, ADD COLUMN d INT DEFAULT 3"
     return [
         *(Walk(name, t, f"ALTER TABLE t {change}") for name, change in changes.items()),
         Walk("from InnoDB", (*t, to_innodb), f"ALTER TABLE t ENGINE={engine}"),
         Walk("from InnoDB in partitions", (*tables.by_hash, to_innodb), f"ALTER TABLE t ENGINE={engine}"),
+        Walk("rename into another database and add column", t, into_other, in_pieces=True),
         Walk("optimize", t, "OPTIMIZE TABLE t"),
     ]
 
@@ -114,6 +117,7 @@ def _partitioned(tables: _Tables) -> list[Walk]:
                "ALTER TABLE t DROP PARTITION p0")  # fmt: skip
     changes = {
         "rename and add column": "RENAME TO v, ADD COLUMN d INT DEFAULT 3",
+        "rename and copy": "RENAME TO v, ADD COLUMN d INT DEFAULT 3, ALGORITHM=COPY",
         "add column": "ADD COLUMN d INT NOT NULL DEFAULT 3",
         "add index": "ADD INDEX c (c)",
         "drop index": "DROP INDEX b",
@@ -138,6 +142,12 @@ def _partitioned(tables: _Tables) -> list[Walk]:
         *(
             Walk(f"partitioned: {name}", by_hash, f"ALTER TABLE t {change}")
             for name, change in changes.items()
+        ),
+        Walk(
+            "partitioned: rename into another database and add column",
+            by_hash,
+            "ALTER TABLE t RENAME TO e.v, ADD COLUMN d INT DEFAULT 3",
+            in_pieces=True,
         ),
         # Partitioned by KEY, because the server itself copies a table that is partitioned by an expression.
         Walk("partitioned: drop primary key", tables.by_key, "ALTER TABLE t DROP PRIMARY KEY, LOCK=NONE"),
@@ -177,6 +187,62 @@ def _partitions(tables: _Tables) -> list[Walk]:
         *(Walk(f"partition: {name}", by_hash, f"ALTER TABLE t {change}") for name, change in of_hash.items()),
         Walk("partition: exchange", by_range + u, "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u"),
         Walk("partition: from a table", by_range + other, f"ALTER TABLE t {from_table}"),
+    ]
+
+
+def _constrained(engine: str) -> list[Walk]:
+    """Statements on a parent p and its child c, which also refers to itself."""
+    parent = (
+        f"CREATE TABLE p (a INT PRIMARY KEY, b INT, KEY b (b)) ENGINE={engine}",
+        "INSERT INTO p SELECT seq, seq % 10 FROM mysql.seq_1_to_120",
+    )
+    columns = "a INT PRIMARY KEY, b INT, c INT, KEY b (b), KEY c (c)"
+    of_parent = "CONSTRAINT of_p FOREIGN KEY (b) REFERENCES p (a) ON DELETE CASCADE ON UPDATE CASCADE"
+    of_itself = "CONSTRAINT of_c FOREIGN KEY (c) REFERENCES c (a) ON DELETE SET NULL"
+    fill = "INSERT INTO c SELECT seq, seq + 20, IF(seq > 5, seq - 5, NULL) FROM mysql.seq_1_to_100"
+    free = (*parent, f"CREATE TABLE c ({columns}) ENGINE={engine}", fill)
+    create = f"CREATE TABLE c ({columns}, {of_parent}, {of_itself}) ENGINE={engine}"
+    both = (*parent, create, fill)
+    no_checks = "SET STATEMENT foreign_key_checks = 0 FOR"
+    alone = {
+        "create": (parent, create),
+        "create before the parent": ((), f"{no_checks} {create}"),
+        "create the parent after the child": ((f"{no_checks} {create}",), parent[0]),
+        "add": (free, f"ALTER TABLE c ADD {of_parent}"),
+        "add without checks": (free, f"{no_checks} ALTER TABLE c ADD {of_parent}, ADD {of_itself}"),
+        "add and change by copy": (free, f"ALTER TABLE c ADD {of_parent}, ADD COLUMN d INT, ALGORITHM=COPY"),
+        "drop parent without checks": (both, f"{no_checks} DROP TABLE p"),
+        "truncate parent without checks": (both, f"{no_checks} TRUNCATE TABLE p"),
+        "rename crosswise": (both, "RENAME TABLE p TO x, c TO p, x TO c"),
+    }
+    changes = {
+        "drop": "ALTER TABLE c DROP FOREIGN KEY of_p",
+        "drop and add": f"ALTER TABLE c DROP FOREIGN KEY of_c, ADD {of_itself.replace('of_c', 'again')}",
+        "replace its index": "ALTER TABLE c DROP INDEX b, ADD INDEX bc (b, c)",
+        "rename column of child": "ALTER TABLE c RENAME COLUMN b TO bb",
+        "rename column of parent": "ALTER TABLE p RENAME COLUMN a TO aa",
+        "rename column that refers to its table": "ALTER TABLE c RENAME COLUMN a TO aa",
+        "copy child": "ALTER TABLE c ADD COLUMN d INT DEFAULT 9, ALGORITHM=COPY",
+        "copy parent": "ALTER TABLE p ADD COLUMN d INT DEFAULT 9, ALGORITHM=COPY",
+        "rename and change child": "ALTER TABLE c RENAME TO v, ADD COLUMN d INT DEFAULT 3",
+        "rename parent": "RENAME TABLE p TO v",
+        "rename child": "RENAME TABLE c TO v",
+        "rename parent into another database": "RENAME TABLE p TO e.v",
+        "rename child into another database": "RENAME TABLE c TO e.v",
+        "drop child": "DROP TABLE c",
+        "truncate child": "TRUNCATE TABLE c",
+    }
+    return [
+        *(Walk(f"constraint: {name}", *walk) for name, walk in alone.items()),
+        *(Walk(f"constraint: {name}", both, change) for name, change in changes.items()),
+        Walk(
+            "constraint: rename child into another database and change it",
+            both,
+            "ALTER TABLE c RENAME TO e.v, ADD COLUMN d INT DEFAULT 3",
+            in_pieces=True,
+        ),
+        Walk("constraint: drop both", both, "DROP TABLE c, p", in_pieces=True),
+        Walk("constraint: drop database", both, "DROP DATABASE d", in_pieces=True),
     ]
 
 
