@@ -4,7 +4,7 @@
 # what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build ready demo test check check-all fmt cost-mutants cost-queue mtr mtr-conformance unit anomalies integration test-bucket test-crash test-history power-loss random random-alter ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny clean
+.PHONY: help setup build ready demo test check check-all fmt cost-mutants cost-queue mtr mtr-conformance conformance-applications unit anomalies integration test-bucket test-crash test-history power-loss random random-alter ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-foreign bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny clean
 
 PYTHON := build/bin/python
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
@@ -71,6 +71,10 @@ rocksdb-profile: setup sysbench  ## counts the branches of RocksDB under sysbenc
 mtr-conformance: ready  ## MariaDB's own suites, measured by InnoDB; SUITES="storage_engine parts" MINUTES=30 WORKERS=4 KEEP_REFERENCE=yes
 	@$(PYTHON) tools/conformance/run.py $(if $(SUITES),--suites "$(SUITES)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(KEEP_REFERENCE),--keep-reference)
 
+conformance-applications: ready  ## tests of SQLAlchemy and Django on ATOLL tables, measured by InnoDB; SUITES="sqlalchemy django" MINUTES=60 ONLY="migrations"
+	@tools/setup/applications.sh
+	@$(PYTHON) tools/conformance/applications.py $(if $(SUITES),--suites "$(SUITES)") $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only "$(ONLY)")
+
 anomalies: ready      ## which anomalies each isolation level admits, InnoDB and ATOLL; writes the table in docs/isolation.md
 	@$(PYTHON) tools/anomalies.py --write
 
@@ -131,6 +135,9 @@ bench-access: ready   ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="ref join": the state
 bench-bulk: ready     ## QUICK=1 ROWS=200000 REPEAT=3 ONLY="UPDATE": statements that read or change many rows
 	@$(PYTHON) bench/bulk.py $(BENCH_ARGS) $(if $(ONLY),--only "$(ONLY)")
 
+bench-foreign: ready  ## QUICK=1 ROWS=1000000 REPEAT=5 ONLY="CASCADE": constraints FOREIGN KEY beside InnoDB's, CPU of each statement
+	@$(PYTHON) bench/foreign.py $(BENCH_ARGS) $(if $(ONLY),--only "$(ONLY)")
+
 bench-commit: ready sysbench ## QUICK=1 THREADS=1,8,32,128 LATENCIES=0,20,50 BINLOG=both: commits a second by durability and distance of the bucket
 	@$(PYTHON) bench/commit.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS)) $(if $(LATENCIES),--latencies $(LATENCIES)) $(if $(BINLOG),--binlog $(BINLOG))
 
@@ -140,8 +147,8 @@ bench-past: ready      ## QUICK=1 BYTES=1073741824 HISTORY_S=600 REPEAT=3: snaps
 bench-cache: ready sysbench ## QUICK=1 ROWS=1000000: reads with the block cache from all of the data to none, parts cached or not
 	@$(PYTHON) bench/cache.py $(BENCH_ARGS) $(if $(THREADS),--threads $(THREADS))
 
-bench-tpcc: ready sysbench ## QUICK=1 WAREHOUSES=10 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 LONG=1: TPC-C; with MEMORY (MiB) larger than it, LONG half an hour
-	@$(PYTHON) bench/tpcc.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(WAREHOUSES),--warehouses $(WAREHOUSES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LONG),--long)
+bench-tpcc: ready sysbench ## QUICK=1 WAREHOUSES=10 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 LONG=1 FOREIGN_KEYS=1: TPC-C; with MEMORY (MiB) larger than it, LONG half an hour, FOREIGN_KEYS also with constraints
+	@$(PYTHON) bench/tpcc.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(WAREHOUSES),--warehouses $(WAREHOUSES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LONG),--long) $(if $(FOREIGN_KEYS),--foreign-keys)
 
 bench-linkbench: ready sysbench ## QUICK=1 NODES=300000 CLIENTS=4 SECONDS=120 REPEAT=3 SETUPS="InnoDB,Atoll" MEMORY=512 PARTITIONS=16: LinkBench; with MEMORY (MiB) the data are four times as large
 	@$(PYTHON) bench/linkbench.py $(BENCH_ARGS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(MEMORY),--memory-mib $(MEMORY)) $(if $(NODES),--nodes $(NODES)) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(PARTITIONS),--partitions $(PARTITIONS))

@@ -9,7 +9,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import applications
 from edits import BadEdit, read_edits
+from harness import paths
 from runner import Outcome, Run, Tree, parse
 from suites import Oracle, Suite, accept_any_refusal, copy_folder, renew, substitute, translate
 from suites import tests_of as names_of
@@ -172,3 +174,32 @@ def test_a_test_with_combinations_passes_when_all_do(tmp_path: Path) -> None:
     assert judge_subject(entries, run, Run()) == []
     run.outcomes["s.one 'stmt'"].status = "pass"
     assert len(judge_subject(entries, run, Run())) == 1
+
+
+def test_applications_failed_tests_are_read_from_both_kinds_of_reports(tmp_path):
+    xml = tmp_path / "run.xml"
+    xml.write_text(
+        '<testsuites><testsuite><testcase classname="a.B" name="good"/>'
+        '<testcase classname="a.B" name="bad"><failure message="no"/></testcase>'
+        '<testcase classname="a.B_mariadb+pymysql_10_11_18_0" name="broken"><error message="no"/></testcase>'
+        '<testcase classname="a.B" name="left_out"><skipped/></testcase></testsuite></testsuites>'
+    )
+    assert applications.read_junit(xml) == applications.Run(1, 1, ["a.B.bad", "a.B.broken"])
+    log = tmp_path / "run.log"
+    log.write_text(
+        "FAIL: test_x (schema.tests.SchemaTests.test_x)\nERROR: test_y (basic.tests.ModelTest.test_y) (value=1)\n"
+        "ERROR: test_y (basic.tests.ModelTest.test_y) (value=2)\nRan 9 tests in 1.5s\n\n"
+        "FAILED (failures=1, skipped=3)\n"
+    )
+    failed = ["basic.tests.ModelTest.test_y", "schema.tests.SchemaTests.test_x"]
+    assert applications.read_unittest(log) == applications.Run(4, 3, failed)
+
+
+@pytest.mark.parametrize("read", [applications.read_junit, applications.read_unittest])
+def test_applications_a_run_without_a_summary_is_no_success(tmp_path, read):
+    broken = tmp_path / "run.log"
+    broken.write_text("collecting ...\n")
+    if read is applications.read_junit:
+        broken = tmp_path / "none.xml"
+    with pytest.raises(paths.Missing):
+        read(broken)

@@ -177,3 +177,14 @@ fn a_publish_of_ten_files_costs_the_same_with_a_hundred_thousand_as_with_ten_tho
     assert!(many.2 <= few.2 + few.2 / 2, "{} entries, with a tenth of the files {}", many.2, few.2);
     assert!(many.3 <= 40, "{} parts", many.3);
 }
+
+/// 100 TB of table files. A part has 50,000 of them then, so a publish may send one of some 750 KB.
+#[test]
+#[ignore = "too long without optimization; 4 s with --release"]
+fn a_publish_of_ten_files_of_1_600_000_sends_one_part() {
+    let (most, average, visited, parts) = costs(1_600_000, 300);
+    assert!(most <= 1 << 20, "{most} bytes in one publish");
+    assert!(average <= 32 << 10, "{average} bytes in a publish on average");
+    assert!(visited <= 200_000, "{visited} entries");
+    assert!(parts <= 40, "{parts} parts");
+}
