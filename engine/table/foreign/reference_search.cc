@@ -8,7 +8,9 @@ namespace {
 
 // How many rows a statement remembers. A statement that inserts many children has few parents, or so many
 // that remembering them does not pay.
-constexpr size_t kKnownMax = 256;
+constexpr size_t kKnown = 256;
+
+size_t place_of(const std::string &start) { return std::hash<std::string>()(start) % kKnown; }
 
 // The position among the stored columns of the column in a part of an index; -1: it is virtual. Columns are
 // told apart by their places in the record, because the source of a part need not have an id.
@@ -62,7 +64,7 @@ bool ReferenceSearch::is_history() const {
 
 void ReferenceSearch::end_statement() {
   cursor_.end_statement();
-  known_.clear();
+  statement_++;
 }
 
 Status ReferenceSearch::find(const std::string &start, bool *found) {
@@ -93,20 +95,25 @@ Status ReferenceSearch::look_up(const std::string &start, bool *found) {
 // that the transaction has written is never remembered: a rollback to a savepoint may take it away.
 Status ReferenceSearch::remember(const std::string &start) {
   txn::Transaction *transaction = table_.transaction();
-  if (transaction_id_ != transaction->id() || known_.size() >= kKnownMax) known_.clear();
+  if (transaction_id_ != transaction->id()) statement_++;
   transaction_id_ = transaction->id();
   bool is_written = false;
   ATOLL_RETURN_IF_ERROR(transaction->has_written(table_.family(), table_.row_key(), &is_written));
-  if (!is_written) known_.emplace(start, table_.row_key());
+  if (is_written) return Status::Ok();
+  if (known_.empty()) known_.resize(kKnown);
+  Known &known = known_[place_of(start)];
+  known.statement = statement_;
+  known.start = start;
+  known.row_key = table_.row_key();
   return Status::Ok();
 }
 
 bool ReferenceSearch::is_known(const std::string &start) const {
   if (known_.empty() || transaction_id_ != table_.transaction()->id()) return false;
-  const auto entry = known_.find(start);
-  if (entry == known_.end()) return false;
+  const Known &known = known_[place_of(start)];
+  if (known.statement != statement_ || known.start != start) return false;
   bool is_written = true;
-  return table_.transaction()->has_written(table_.family(), entry->second, &is_written).ok() && !is_written;
+  return table_.transaction()->has_written(table_.family(), known.row_key, &is_written).ok() && !is_written;
 }
 
 }  // namespace atoll::table

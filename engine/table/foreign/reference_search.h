@@ -14,7 +14,7 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "table/row_cursor.h"
 
@@ -73,6 +73,11 @@ class ReferenceSearch {
   void end_statement();
 
  private:
+  // A row that has been found for `start`, if `statement` is the present one.
+  struct Known {
+    uint64_t statement = 0;
+    std::string start, row_key;
+  };
   bool is_known(const std::string &start) const;
   Status look_up(const std::string &start, bool *found);
   bool is_history() const;
@@ -84,8 +89,9 @@ class ReferenceSearch {
   ViewWithoutTable view_{table_};
   RowCursor cursor_;
   std::string record_;
-  uint64_t transaction_id_ = 0;                         // of known_
-  std::unordered_map<std::string, std::string> known_;  // `start` -> the primary key of the row
+  uint64_t transaction_id_ = 0;  // of what is known
+  uint64_t statement_ = 1;       // counts statements and transactions
+  std::vector<Known> known_;     // by the hash of `start`: a later one replaces an earlier one in its place
 };
 
 }  // namespace atoll::table
