@@ -166,7 +166,6 @@ int ForeignKeyClauses::read_clause() {
   if (const int error = check_child(&key); error != 0) return error;
   if (const int error = choose_name(&key); error != 0) return error;
   if (const int error = check_parent(&key); error != 0) return error;
-  if (const int error = check_actions(key); error != 0) return error;
   added_.push_back(std::move(key));
   return 0;
 }
@@ -216,7 +215,7 @@ int ForeignKeyClauses::check_parent(ForeignKeyDef *key) {
       is_self ? nullptr : engine::running()->catalog()->find(key->parent_database, key->parent_table);
   const std::string clause = shown_clause(*clause_);
   if (!is_self && (!other || other->logical_only)) {
-    if ((context_.thd->variables.option_bits & OPTION_NO_FOREIGN_KEY_CHECKS) != 0) return 0;
+    if ((context_.thd->variables.option_bits & OPTION_NO_FOREIGN_KEY_CHECKS) != 0) return check_actions(*key);
     return refuse(ClauseError::kOther,
                   " with foreign key " + clause + " constraint failed. Referenced table " +
                       quoted_table(context_.thd, key->parent_database, key->parent_table) +
@@ -231,7 +230,10 @@ int ForeignKeyClauses::check_parent(ForeignKeyDef *key) {
     return refuse(ClauseError::kOther, " foreign key " + clause + " constraint failed. Column " +
                                            key->parent_columns[missing] + " was not found.");
   const table::FoundIndex found = table::find_parent_index(child.description, *key, parent);
-  if (found.index >= 0) return check_null_cascade(*key, parent);
+  if (found.index >= 0) {
+    const int error = check_actions(*key);
+    return error != 0 ? error : check_null_cascade(*key, parent);
+  }
   return refuse_index(static_cast<int>(found.misfit), key->columns[found.column],
                       key->parent_columns[found.column]);
 }
