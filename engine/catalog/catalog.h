@@ -226,7 +226,10 @@ class Catalog {
   std::vector<TablePtr> with_partitions(std::string_view database, std::string_view whole) const;
   // The tables that have a FOREIGN KEY to that table, whether it exists or not; itself included if it refers
   // to itself. Tables under internal names (is_internal()) have no parents. No I/O.
-  std::vector<TablePtr> children_of(std::string_view database, std::string_view table) const;
+  // `set_aside`: instead of these, the ones that an ALTER with a copy has renamed to an internal name, and
+  // whose former_name the new table will get.
+  std::vector<TablePtr> children_of(std::string_view database, std::string_view table,
+                                    bool set_aside = false) const;
   // The table of the database that has a constraint of that name, with upper and lower case the same;
   // nullptr: there is none. Tables under internal names do not count. No I/O.
   TablePtr with_foreign_key(std::string_view database, std::string_view constraint) const;

@@ -66,7 +66,7 @@ struct Catalog::Impl {
   mutable SharedMutex mutex;
   std::map<std::string, TablePtr> by_name ATOLL_GUARDED_BY(mutex);
   std::map<uint32_t, TablePtr> by_id ATOLL_GUARDED_BY(mutex);
-  References references ATOLL_GUARDED_BY(mutex);  // of all tables without an internal name
+  References references ATOLL_GUARDED_BY(mutex);  // of all tables but new ones under internal names
   Counters auto_increments ATOLL_GUARDED_BY(mutex);
   std::map<uint32_t, std::string> statistics ATOLL_GUARDED_BY(mutex);
   std::set<uint32_t> dirty_statistics ATOLL_GUARDED_BY(mutex);
@@ -104,7 +104,8 @@ struct Catalog::Impl {
   Status check_names(const TableDef &table, uint32_t except_table_id) const;
   TablePtr with_foreign_key(std::string_view database, std::string_view constraint,
                             uint32_t except_table_id) const;
-  std::vector<TablePtr> children_of(std::string_view database, std::string_view table) const;
+  std::vector<TablePtr> children_of(std::string_view database, std::string_view table,
+                                    bool set_aside = false) const;
   Status rename(const std::vector<Renaming> &renamings) ATOLL_REQUIRES(change_mutex);
   Status drop(const std::vector<TablePtr> &tables) ATOLL_REQUIRES(change_mutex);
   Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out)

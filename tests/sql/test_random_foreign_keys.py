@@ -29,6 +29,8 @@ SEED = int(os.environ.get("ATOLL_FOREIGN_SEED", "35"))
 # A statement that breaks two constraints of a table that refers to itself can get 1451 where InnoDB gives 1452.
 REFERS_TO_ITSELF = bool(os.environ.get("ATOLL_FOREIGN_SELF"))
 STATEMENTS = 60  # in a round
+DUPLICATE, FOREIGN_DUPLICATE = 1062, 1761
+REFUSALS = {DUPLICATE, FOREIGN_DUPLICATE, NO_PARENT, HAS_CHILDREN}
 ENGINES = ("InnoDB", "ATOLL")
 ACTIONS = ("", " RESTRICT", " CASCADE", " CASCADE", " SET NULL", " SET NULL", " NO ACTION")
 # The columns of a child and of its parent in a constraint.
@@ -99,6 +101,11 @@ class Round:
     # Whether statements switch checks off, which leaves children without parents. When the primary key of such a child
     # changes, InnoDB checks its unchanged columns, too, and ATOLL does not. So such rounds change no primary key.
     switches_off: bool = False
+    references: set[tuple[str, str]] = field(default_factory=set)  # each a child and a parent
+
+    def has_circle(self) -> bool:
+        """Whether two tables refer to each other. Longer circles are as rare as their difference."""
+        return any((parent, child) in self.references for child, parent in self.references)
 
     def create(self) -> Iterator[str]:
         self.switches_off = self.dice.random() < 0.3
@@ -112,6 +119,7 @@ class Round:
             if child == parent and not REFERS_TO_ITSELF:
                 continue
             own, other = self.dice.choice(REFERENCES)
+            self.references.add((child, parent))
             yield (
                 f"ALTER TABLE {child} ADD CONSTRAINT c{self.dice.randrange(10)}_{constraint} FOREIGN KEY ({own}) "
                 f"REFERENCES {parent} ({other}){self.action('DELETE')}{self.action('UPDATE')}"
@@ -172,16 +180,42 @@ class Round:
         ))  # fmt: skip
 
 
+class KnownDifference(Exception):
+    """The engines differ in a way that docs/limitations.md describes. The round ends, because the tables differ."""
+
+
+def is_known(sql: str, expected: object, found: object, plan: Round) -> bool:
+    """Whether InnoDB's answer `expected` and ATOLL's answer `found` may differ.
+
+    InnoDB checks a child whose reference does not change if another column of the same index changes; this is seen
+    when the child has no parent. It keeps a row whose cascade would remove the row's own parent. And it cascades
+    before it looks for a duplicate of the parent's new key, so of two broken rules it raises the other one, which
+    IGNORE does not ignore. Of two broken rules, each engine may name another one.
+    """
+    said, answered = str(expected), str(found)
+    if plan.switches_off and str(NO_PARENT) in said and str(NO_PARENT) not in answered:
+        return True
+    if plan.has_circle() and said.count(f"{HAS_CHILDREN}, ") > answered.count(f"{HAS_CHILDREN}, "):
+        return True
+    if sql.startswith("UPDATE IGNORE") and str(FOREIGN_DUPLICATE) in said:
+        return True
+    errors = [answer[0] for answer in (expected, found) if isinstance(answer, tuple)]
+    return len(errors) == 2 and errors[0] != errors[1] and set(errors) <= REFUSALS
+
+
 class Pair:
     """Runs the same statements on both engines. `script`: all that ran."""
 
-    def __init__(self, server: Server):
+    def __init__(self, server: Server, plan: Round):
+        self._plan = plan
         self.sides = [Side(server, engine) for engine in ENGINES]
         self.script: list[str] = []
 
     def ask(self, sql: str) -> object:
         self.script.append(sql)
         expected, found = (side.ask(sql) for side in self.sides)
+        if expected != found and is_known(sql, expected, found, self._plan):
+            raise KnownDifference
         assert expected == found, self.report(expected, found)
         return expected
 
@@ -204,17 +238,18 @@ class Pair:
 
 def run_round(server: Server, seed: str) -> int:
     """Returns how many statements the constraints have refused."""
-    pair, plan, refused = Pair(server), Round(random.Random(seed)), 0
-    for sql in plan.create():
-        pair.ask(sql)
-    for number in range(STATEMENTS):
-        answer = pair.ask(plan.statement())
-        refused += isinstance(answer, tuple) and answer[:1] in ((NO_PARENT,), (HAS_CHILDREN,))
-        if number % 10 == 9:
-            pair.verify(plan.tables)
-    pair.ask("COMMIT")
-    pair.verify(plan.tables)
-    pair.close()
+    plan, refused = Round(random.Random(seed)), 0
+    statements = list(plan.create())
+    with contextlib.closing(Pair(server, plan)) as pair, contextlib.suppress(KnownDifference):
+        for sql in statements:
+            pair.ask(sql)
+        for number in range(STATEMENTS):
+            answer = pair.ask(plan.statement())
+            refused += isinstance(answer, tuple) and answer[:1] in ((NO_PARENT,), (HAS_CHILDREN,))
+            if number % 10 == 9:
+                pair.verify(plan.tables)
+        pair.ask("COMMIT")
+        pair.verify(plan.tables)
     return refused
 
 

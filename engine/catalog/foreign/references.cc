@@ -27,13 +27,19 @@ void rename_parent_columns(const TableDef &parent, const std::map<std::string, s
     if (refers_to(key, parent.database, parent.name)) rename_columns(renamed, &key.parent_columns);
 }
 
+// The key of Impl::references for the children of a table. `is_aside`: for those that an ALTER has set aside.
+std::string parent_key(std::string_view database, std::string_view table, bool is_aside) {
+  return name_key(database, table) + (is_aside ? std::string(1, '\0') : std::string());
+}
+
 }  // namespace
 
 Catalog::Impl::References Catalog::Impl::references_of(const TableDef &table) {
   References references;
-  if (is_internal(table.name)) return references;
+  const bool is_aside = is_internal(table.name);
+  if (is_aside && table.former_name.empty()) return references;
   for (const ForeignKeyDef &key : table.foreign_keys)
-    references.emplace(name_key(key.parent_database, key.parent_table), table.id);
+    references.emplace(parent_key(key.parent_database, key.parent_table, is_aside), table.id);
   return references;
 }
 
@@ -41,10 +47,10 @@ void Catalog::Impl::index_references() {
   for (const auto &[id, table] : by_id) references.merge(references_of(*table));
 }
 
-std::vector<TablePtr> Catalog::Impl::children_of(std::string_view database_name,
-                                                 std::string_view table) const {
+std::vector<TablePtr> Catalog::Impl::children_of(std::string_view database_name, std::string_view table,
+                                                 bool set_aside) const {
   std::vector<TablePtr> children;
-  const std::string parent = name_key(database_name, table);
+  const std::string parent = parent_key(database_name, table, set_aside);
   const SharedLock lock(mutex);
   for (auto it = references.lower_bound({parent, 0}); it != references.end() && it->first == parent; ++it)
     children.push_back(by_id.at(it->second));
@@ -126,8 +132,9 @@ Status Catalog::Impl::rename_references(const Renaming &renaming, TableDef *tabl
   return Status::Ok();
 }
 
-std::vector<TablePtr> Catalog::children_of(std::string_view database, std::string_view table) const {
-  return impl_->children_of(database, table);
+std::vector<TablePtr> Catalog::children_of(std::string_view database, std::string_view table,
+                                           bool set_aside) const {
+  return impl_->children_of(database, table, set_aside);
 }
 
 TablePtr Catalog::with_foreign_key(std::string_view database, std::string_view constraint) const {

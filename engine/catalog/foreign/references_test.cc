@@ -54,6 +54,26 @@ TEST_F(ReferencesTest, children_are_found_while_their_constraints_exist) {
   EXPECT_EQ(children("p"), Names{});
 }
 
+TEST_F(ReferencesTest, a_child_that_an_alter_has_set_aside_is_known_by_the_name_that_it_had) {
+  const auto set_aside = [this](const std::string &table) {
+    std::set<std::string> names;
+    for (const TablePtr &child : catalog_->children_of("d", table, true)) names.insert(child->former_name);
+    return names;
+  };
+  create_child("c", {foreign_key("k", "a", "p")});
+  create_child("#sql-alter-1-2", {foreign_key("k", "a", "p")});
+  EXPECT_EQ(set_aside("p"), Names{}) << "the new table is not in place yet";
+  ASSERT_TRUE(catalog_->rename("d", "c", "d", "#sql-backup-1-2").ok());
+  EXPECT_EQ(children("p"), Names{});
+  EXPECT_EQ(set_aside("p"), Names{"c"});
+  ASSERT_TRUE(catalog_->rename("d", "#sql-alter-1-2", "d", "c").ok());
+  EXPECT_EQ(children("p"), Names{"c"});
+  EXPECT_EQ(set_aside("p"), Names{"c"});
+  ASSERT_TRUE(catalog_->drop("d", "#sql-backup-1-2").ok());
+  EXPECT_EQ(set_aside("p"), Names{});
+  EXPECT_EQ(children("p"), Names{"c"});
+}
+
 TEST_F(ReferencesTest, an_update_with_an_older_definition_keeps_the_constraints) {
   const TableDef former = create_child("c", {});
   ASSERT_TRUE(catalog_->update({former}, {}, {{}, {foreign_key("k", "a", "p")}, {}}).ok());

@@ -163,10 +163,13 @@ bool fits_children(const catalog::TableDef &def, const std::string &database, co
 bool is_still_referenced(THD *thd, const TableName &name) {
   if (is_internal(name.table) || !checks_foreign_keys(thd)) return false;
   const bool drops_database = thd->lex->sql_command == SQLCOM_DROP_DB;
-  for (const catalog::TablePtr &child : all_tables()->children_of(name.database, name.table)) {
+  const auto keeps = [&](const catalog::TablePtr &child) {
     const bool is_self = child->database == name.database && child->name == name.table;
-    if (!is_self && !(drops_database && child->database == name.database)) return true;
-  }
+    return !is_self && !(drops_database && child->database == name.database);
+  };
+  for (const auto &children : {all_tables()->children_of(name.database, name.table),
+                               all_tables()->children_of(name.database, name.table, true)})
+    if (std::any_of(children.begin(), children.end(), keeps)) return true;
   return false;
 }
 

@@ -57,7 +57,7 @@ ForeignKeys::ForeignKeys(ha_atoll *file, std::shared_ptr<const ForeignPlan> plan
 ForeignKeys::~ForeignKeys() = default;
 
 void ForeignKeys::end_statement() {
-  has_locked_parents_ = false;
+  has_locked_parents_ = has_locked_children_ = false;
   for (auto *searches : {&parents_, &children_})
     for (const std::unique_ptr<ReferenceSearch> &search : *searches)
       if (search) search->end_statement();
@@ -152,23 +152,42 @@ ReferenceSearch *ForeignKeys::search(const ForeignLink &link,
   return search.get();
 }
 
-// The server takes no lock on a parent when a child is written. So a metadata lock on the parent's name keeps
-// it from being dropped, emptied, moved or replaced by a copy until the transaction ends. It is the weakest
-// one, which only an exclusive lock waits for.
+// Takes the weakest metadata lock on a table, which only an exclusive lock waits for, until the transaction
+// ends.
+static Status lock_name(THD *thd, const std::string &database, const std::string &table, const char *what) {
+  MDL_request request;
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, sql_name(database).c_str(), sql_name(table).c_str(), MDL_SHARED,
+                   MDL_TRANSACTION);
+  if (!thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout)) return Status::Ok();
+  const bool is_deadlock = thd->is_error() && thd->get_stmt_da()->sql_errno() == ER_LOCK_DEADLOCK;
+  return Status(is_deadlock ? Code::kDeadlock : Code::kLockTimeout, what);
+}
+
+// The server takes no lock on a parent when a child is written. The metadata lock keeps the parent from being
+// dropped, emptied, moved or replaced by a copy until the transaction ends.
 Status ForeignKeys::lock_parents() {
   if (has_locked_parents_) return Status::Ok();
-  THD *thd = file_.thd();
   for (const ForeignLink &link : plan_->parents) {
     if (link.is_self) continue;
-    const std::string database = sql_name(link.constraint.parent_database);
-    const std::string table = sql_name(link.constraint.parent_table);
-    MDL_request request;
-    MDL_REQUEST_INIT(&request, MDL_key::TABLE, database.c_str(), table.c_str(), MDL_SHARED, MDL_TRANSACTION);
-    if (!thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout)) continue;
-    const bool is_deadlock = thd->is_error() && thd->get_stmt_da()->sql_errno() == ER_LOCK_DEADLOCK;
-    return Status(is_deadlock ? Code::kDeadlock : Code::kLockTimeout, "the metadata lock of a parent table");
+    ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), link.constraint.parent_database,
+                                    link.constraint.parent_table, "the metadata lock of a parent table"));
   }
   has_locked_parents_ = true;
+  return reload();
+}
+
+// The server takes no lock on a child that refuses a change of its parent. An ALTER with a copy renames the
+// child away and the new table into its place. The lock keeps it from doing so until the transaction ends, or
+// waits until it has done so; without it, a parent could be removed between the two.
+Status ForeignKeys::lock_children() {
+  if (has_locked_children_) return Status::Ok();
+  constexpr const char *kWhat = "the metadata lock of a child table";
+  for (const ForeignLink &link : plan_->children)
+    if (!link.is_self)
+      ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), link.child->database, link.child->name, kWhat));
+  for (const TableName &child : plan_->replaced)
+    ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), child.database, child.table, kWhat));
+  has_locked_children_ = true;
   return reload();
 }
 
@@ -199,8 +218,9 @@ bool ForeignKeys::is_refused(const ForeignLink &link, const ForeignChange &chang
 
 Status ForeignKeys::change(const ForeignChange &change, const Write &write) {
   refused_end_ = 0;
-  if (plan_->children.empty() || is_off() || is_history(change.old_record)) return write();
-  // Before the first use of a child, because it may replace the plan.
+  if (!plan_->has_children() || is_off() || is_history(change.old_record)) return write();
+  // Before the first use of a child, because they may replace the plan.
+  ATOLL_RETURN_IF_ERROR(lock_children());
   if (!plan_->parents.empty() && !change.is_removal()) ATOLL_RETURN_IF_ERROR(lock_parents());
   ForeignChange seen = change;
   seen.table_id = file_.layout()->def().id;

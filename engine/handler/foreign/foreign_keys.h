@@ -60,6 +60,7 @@ class ForeignKeys final : public table::RowCheck {
 
   bool is_off() const;
   Status lock_parents();
+  Status lock_children();
   Status reload();
   bool has_null(const ForeignLink &link, const uchar *record) const;
   bool differs(const ForeignLink &link, const uchar *old_record, const uchar *new_record) const;
@@ -83,6 +84,7 @@ class ForeignKeys final : public table::RowCheck {
   std::string key_;
   size_t refused_end_ = 0;           // in the change that goes on: the first constraint with a cascade
   bool has_locked_parents_ = false;  // by this statement
+  bool has_locked_children_ = false;
 };
 
 // Whether the values of a column in two records of its table differ. Compares bytes and not values, as InnoDB

@@ -140,6 +140,9 @@ Status make_foreign_plan(const std::shared_ptr<const Layout> &layout, uint64_t g
   if (table && table->description.is_known() && !is_internal(table->name)) {
     ATOLL_RETURN_IF_ERROR(add_parents(*layout, table, &plan->parents));
     ATOLL_RETURN_IF_ERROR(add_children(*layout, *table, &plan->children));
+    for (const catalog::TablePtr &child :
+         engine::running()->catalog()->children_of(table->database, table->name, true))
+      plan->replaced.push_back({child->database, child->former_name});
     sort_links(*layout, &plan->parents);
     sort_links(*layout, &plan->children);
   }

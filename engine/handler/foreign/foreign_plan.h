@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "handler/ddl/definition.h"
 #include "table/description/reference_key.h"
 
 namespace atoll::handler {
@@ -38,7 +39,10 @@ struct ForeignPlan {
   uint64_t generation = 0;            // of the catalog
   std::vector<ForeignLink> parents;   // constraints that this table has
   std::vector<ForeignLink> children;  // constraints that refer to this table
-  bool is_empty() const { return parents.empty() && children.empty(); }
+  // Children that an ALTER with a copy is replacing: a table under an internal name has no constraints.
+  std::vector<TableName> replaced;
+  bool has_children() const { return !children.empty() || !replaced.empty(); }
+  bool is_empty() const { return parents.empty() && !has_children(); }
 };
 
 // Makes the plan of a table for records of `layout`. Errors: kCorruption, kUnavailable.

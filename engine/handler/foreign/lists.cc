@@ -87,7 +87,16 @@ catalog::TablePtr ha_atoll::present_definition() const {
 std::vector<catalog::TablePtr> ha_atoll::children() const {
   if (open_table_.is_past() || is_temporary()) return {};
   const catalog::TablePtr present = present_definition();
-  return atoll::engine::running()->catalog()->children_of(present->database, present->name);
+  const catalog::Catalog &all = *atoll::engine::running()->catalog();
+  std::vector<catalog::TablePtr> children = all.children_of(present->database, present->name);
+  // A child that an ALTER with a copy replaces right now counts by its name. The server then waits for the
+  // ALTER before it opens the child for a cascade.
+  for (const catalog::TablePtr &aside : all.children_of(present->database, present->name, true)) {
+    auto child = std::make_shared<catalog::TableDef>(*aside);
+    child->name = aside->former_name;
+    children.push_back(std::move(child));
+  }
+  return children;
 }
 
 char *ha_atoll::get_foreign_key_create_info() {
