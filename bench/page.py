@@ -25,7 +25,20 @@ from common.goals import goals_table
 from harness import paths
 
 # The order of the sections on the page. Reports with other names follow.
-ORDER = ("oltp", "access", "bulk", "tpcc", "linkbench", "tpch", "blob", "neo", "commit", "cache", "past")
+ORDER = (
+    "oltp",
+    "access",
+    "bulk",
+    "foreign",
+    "tpcc",
+    "linkbench",
+    "tpch",
+    "blob",
+    "neo",
+    "commit",
+    "cache",
+    "past",
+)
 # Benchmarks whose JSON files have another format. The README and their own output show their figures.
 OTHERS = ("archive", "ddl")
 HEAD = """# Benchmarks

@@ -5,11 +5,13 @@ rest, check, warm-up, run, rest, check. A check evaluates the consistency condit
 run fails if one does not hold, or if the number of orders in the tables is not the number that the clients
 saw committed. Without --memory-mib the data fit in the caches. With it the server runs in a memory cgroup of
 that size, which includes the page cache, and the data are four times as large. If no cgroup can be made, only
-the engines' caches are limited. --long runs for half an hour and reports each minute.
+the engines' caches are limited. --long runs for half an hour and reports each minute. --foreign-keys runs each
+setup a second time, with the nine constraints FOREIGN KEY of the specification's tables.
 
     build/bin/python bench/tpcc.py --warehouses 10 --clients 4 --seconds 120
     build/bin/python bench/tpcc.py --memory-mib 512
     build/bin/python bench/tpcc.py --long
+    build/bin/python bench/tpcc.py --foreign-keys --setups InnoDB,Atoll
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import argparse
 import json
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ WAREHOUSE_BYTES = 110_000_000  # in InnoDB, about
 LOAD_THREADS = 2
 CHECK_THREADS = 2
 WINDOW_S = 60
+WITH_KEYS = ", with keys"  # behind the name of a setup: its tables have constraints FOREIGN KEY
 WARMUP_SEED = 1000
 # Statements that bring the tables into the caches: the rows by the primary key, and the two other indexes.
 SCANS = (
@@ -68,6 +71,7 @@ class Plan:
     caches_bytes: int
     in_memory: bool = True
     group_bytes: int = 0  # 0: no limit
+    foreign_keys: bool = False  # whether the tables have their nine constraints
 
     def script_options(self, seed: int = 0) -> dict[str, object]:
         """Returns the options of tpcc.lua. `seed` is that of the clients' random numbers; 0 uses the time.
@@ -76,7 +80,8 @@ class Plan:
         for each execution: 20 GiB in half an hour.
         """
         prepared = {} if self.seconds < PREPARED_SECONDS_MAX else {"db-ps-mode": "disable"}
-        return {"warehouses": self.warehouses, "seed": seed, **prepared}
+        constraints = {"fk": "all"} if self.foreign_keys else {}
+        return {"warehouses": self.warehouses, "seed": seed, **prepared, **constraints}
 
 
 class Inconsistent(RuntimeError):
@@ -189,9 +194,10 @@ class Tpcc:
         home = scratch_directory("b")
         running: Running | None = None
         try:
-            running = start(name, self.plan, home)
+            plan = replace(self.plan, foreign_keys=name.endswith(WITH_KEYS))
+            running = start(name.removesuffix(WITH_KEYS), plan, home)
             self.report.note(running)
-            figures = self._measure(running, 1 + repetition)
+            figures = self._measure(running, plan, 1 + repetition)
         finally:
             if running:
                 running.destroy()
@@ -205,11 +211,12 @@ class Tpcc:
         )
         return figures
 
-    def _measure(self, running: Running, seed: int) -> dict[str, Any]:
-        loaded = load(running, self.plan)
-        check(running, self.plan)
-        ran = drive(running, self.plan, seed)
-        check(running, self.plan)  # after the restart, from the files
+    @staticmethod
+    def _measure(running: Running, plan: Plan, seed: int) -> dict[str, Any]:
+        loaded = load(running, plan)
+        check(running, plan)
+        ran = drive(running, plan, seed)
+        check(running, plan)  # after the restart, from the files
         return {"load": loaded, "run": ran}
 
 
@@ -220,6 +227,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = arguments_parser(__doc__.splitlines()[0])
     parser.add_argument("--warehouses", type=int, default=0, help="10; quick 2; or by the memory")
     parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument(
+        "--foreign-keys", action="store_true", help="each setup also with constraints FOREIGN KEY"
+    )
     parser.add_argument("--long", action="store_true", help="half an hour, new orders by minute")
     parser.set_defaults(memory_mib=0)
     return parser.parse_args()
@@ -249,6 +259,8 @@ def main() -> int:
     repetitions = arguments.repeat or (1 if arguments.long else repetitions_of(arguments))
     plan = plan_of(arguments)
     setups = chosen_setups(arguments.setups, ("InnoDB", "Atoll") if arguments.quick else tuple(SETUPS))
+    if arguments.foreign_keys:
+        setups = [name for setup in setups for name in (setup, setup + WITH_KEYS)]
     report = report_of(arguments, plan, repetitions)
     print(f"TPC-C: {plan.warehouses} warehouses, {plan.clients} clients, {', '.join(setups)}", flush=True)
     bench = Tpcc(plan, report)

@@ -96,7 +96,8 @@ def report_of(arguments: argparse.Namespace, plan: Any, repetitions: int) -> Rep
         "mix": "decks of 10 New-Order, 10 Payment and one each of Order-Status, Delivery and Stock-Level",
         "Delivery": "one transaction for ten districts, which the client waits for",
         "seconds of a run": f"{plan.seconds:g} after {plan.warmup_s:g} of warm-up", "repetitions": repetitions,
-        "memory": memory, "values": "filler text is half random, half repeated (2 : 1)", "foreign keys": "none",
+        "memory": memory, "values": "filler text is half random, half repeated (2 : 1)",
+        "foreign keys": "nine, in the setups that say so" if arguments.foreign_keys else "none",
         "statements": statements,
         "durability of Atoll": DURABILITY,
     }  # fmt: skip
@@ -109,6 +110,8 @@ def report_of(arguments: argparse.Namespace, plan: Any, repetitions: int) -> Rep
     name, title = "tpcc", "TPC-C"
     if not plan.in_memory:
         name, title = "tpcc-memory", "TPC-C, larger than memory"
+    if arguments.foreign_keys:
+        name, title = f"{name}-foreign", f"{title}, with constraints FOREIGN KEY"
     if arguments.long:
         name, title = f"{name}-long", f"{title}, minute by minute"
     return Report(name, title, command_of(arguments), text, settings, quick=arguments.quick)
@@ -116,7 +119,7 @@ def report_of(arguments: argparse.Namespace, plan: Any, repetitions: int) -> Rep
 
 def command_of(arguments: argparse.Namespace) -> str:
     parts = ["make bench-tpcc"]
-    parts += [f"{name.upper()}=1" for name in ("quick", "long") if getattr(arguments, name)]
+    parts += [f"{name.upper()}=1" for name in ("quick", "long", "foreign_keys") if getattr(arguments, name)]
     names = {"warehouses": "WAREHOUSES", "seconds": "SECONDS", "repeat": "REPEAT", "memory_mib": "MEMORY"}
     parts += [f"{name}={getattr(arguments, key):g}" for key, name in names.items() if getattr(arguments, key)]
     parts += [f"CLIENTS={arguments.clients}"]
