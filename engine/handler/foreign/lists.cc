@@ -74,6 +74,23 @@ FOREIGN_KEY_INFO *info_of(THD *thd, const catalog::TableDef &child, const catalo
   return info;
 }
 
+bool modifies(catalog::ReferenceAction action) {
+  return action == catalog::ReferenceAction::kCascade || action == catalog::ReferenceAction::kSetNull;
+}
+
+// Whether the removal of a row of another table may change one of these columns of `table`: a constraint sets
+// it NULL, or passes on a change of its parent.
+bool may_change_by_removal(const catalog::TableDef &table, const std::vector<std::string> &columns) {
+  const auto is_one = [&](const std::string &column) {
+    return std::any_of(columns.begin(), columns.end(),
+                       [&](const std::string &other) { return catalog::same_name(column, other); });
+  };
+  return std::any_of(table.foreign_keys.begin(), table.foreign_keys.end(), [&](const auto &key) {
+    const bool changes = key.on_delete == catalog::ReferenceAction::kSetNull || modifies(key.on_update);
+    return changes && std::any_of(key.columns.begin(), key.columns.end(), is_one);
+  });
+}
+
 }  // namespace
 
 // The definition with the present constraints. A mount shows those of its time.
@@ -118,7 +135,13 @@ int ha_atoll::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list
   for (const catalog::TablePtr &child : children())
     for (const catalog::ForeignKeyDef &key : child->foreign_keys) {
       if (key.parent_database != present->database || key.parent_table != present->name) continue;
-      if (FOREIGN_KEY_INFO *info = info_of(thd, *child, key)) list->push_back(info, thd->mem_root);
+      FOREIGN_KEY_INFO *info = info_of(thd, *child, key);
+      if (info == nullptr) continue;
+      // For a DELETE the server opens only tables that its ON DELETE actions change. It does not know that
+      // one of these actions may change this table, and with it the child by ON UPDATE.
+      if (modifies(key.on_update) && may_change_by_removal(*present, key.parent_columns))
+        info->delete_method = info->update_method;
+      list->push_back(info, thd->mem_root);
     }
   return 0;
 }
