@@ -189,9 +189,8 @@ def is_known(sql: str, expected: object, found: object, plan: Round) -> bool:
 
     InnoDB checks a child whose reference does not change if another column of the same index changes; this is seen
     when the child has no parent. It keeps a row whose cascade would remove the row's own parent, and changes two rows
-    that refer to each other. And it cascades
-    before it looks for a duplicate of the parent's new key, so of two broken rules it raises the other one, which
-    IGNORE does not ignore. Of two broken rules, each engine may name another one.
+    that refer to each other. It cascades before it looks for a duplicate of the parent's new key, so of two broken
+    rules it raises the other one, which IGNORE does not ignore. Of two broken rules, each engine may name another one.
     """
     said, answered = str(expected), str(found)
     if plan.switches_off and str(NO_PARENT) in said and str(NO_PARENT) not in answered:
