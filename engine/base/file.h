@@ -1,10 +1,17 @@
-// Reads and writes small files as a whole.
+// Reads and writes small files as a whole, and lists directories.
 #pragma once
 
+#include <dirent.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace atoll {
 
@@ -14,6 +21,27 @@ inline std::string content_of(const std::filesystem::path &file) {
   std::ostringstream content;
   content << in.rdbuf();  // unlike a stream iterator, this does not throw when reading fails
   return content.bad() ? std::string() : content.str();
+}
+
+// Returns the paths of all entries of a directory, in no order. *error, if it is given: why the list is not
+// complete; a directory that does not exist has no entries. Throws std::bad_alloc when there is no memory.
+// std::filesystem::directory_iterator then ends the process, because libstdc++ reads the next entry in a
+// function that is noexcept.
+inline std::vector<std::filesystem::path> entries_of(const std::filesystem::path &directory,
+                                                     std::error_code *error = nullptr) {
+  std::vector<std::filesystem::path> entries;
+  struct Closer {
+    void operator()(DIR *open) const { closedir(open); }
+  };
+  const std::unique_ptr<DIR, Closer> open(opendir(directory.c_str()));
+  errno = open ? 0 : errno;
+  while (const dirent *entry = open ? readdir(open.get()) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") entries.push_back(directory / name);
+    errno = 0;
+  }
+  if (error != nullptr) error->assign(errno, std::generic_category());
+  return entries;
 }
 
 // Creates the file, or replaces its content. Returns false when writing fails; the file may then be

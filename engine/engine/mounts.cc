@@ -1,5 +1,6 @@
 // See mounts.h.
 #include "engine/mounts.h"
+#include "base/file.h"
 
 #include <filesystem>
 #include <utility>
@@ -54,9 +55,7 @@ Mounts::Mounts(lsm::Database *database, std::string directory)
 
 std::vector<std::string> Mounts::leftovers() const {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error))
-    names.push_back(at->path().filename().string());
+  for (const fs::path &entry : entries_of(directory_)) names.push_back(entry.filename().string());
   return names;
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "txn/reads/own_cursor.h"
+#include "base/file.h"
 #include "txn/transaction_impl.h"
 
 namespace atoll::txn {
@@ -300,10 +301,9 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
 void ManagerImpl::remove_unnamed_spills(const std::vector<std::string> &named) {
   std::error_code ignored;
   std::vector<std::filesystem::path> unnamed;
-  for (const auto &entry : std::filesystem::directory_iterator(run_files_->spill_directory(), ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (std::find(named.begin(), named.end(), name) == named.end()) unnamed.push_back(entry.path());
-  }
+  for (const std::filesystem::path &entry : entries_of(run_files_->spill_directory()))
+    if (std::find(named.begin(), named.end(), entry.filename().string()) == named.end())
+      unnamed.push_back(entry);
   for (const auto &path : unnamed) std::filesystem::remove_all(path, ignored);
 }
 

@@ -9,7 +9,8 @@ Method: the preloaded tests/crash/shortage.cc makes requests of the plugin for m
         steps; tables and indexes must then be complete, and the case must be repeatable after a clean-up. The
         start of the engine has a test of its own.
 
-ATOLL_SHORTAGE_FAULTS changes the number of faults for each case, ATOLL_SHORTAGE_SEED repeats a run.
+ATOLL_SHORTAGE_FAULTS changes the number of faults for each case, ATOLL_SHORTAGE_STARTS that of the faulty starts;
+ATOLL_SHORTAGE_SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from harness.server import Server
 from harness.shortage import MEMORY, THREADS, Shortage
 
 FAULTS = int(os.environ.get("ATOLL_SHORTAGE_FAULTS", "6"))
-STARTS = 3
+STARTS = int(os.environ.get("ATOLL_SHORTAGE_STARTS", "3"))
 SEED = int(os.environ.get("ATOLL_SHORTAGE_SEED", str(random.randrange(1 << 30))))
 ROWS = 60
 # The error for a commit whose outcome is unknown, and the errors for a lost connection.

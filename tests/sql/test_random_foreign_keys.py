@@ -102,6 +102,9 @@ class Round:
     # changes, InnoDB checks its unchanged columns, too, and ATOLL does not. So such rounds change no primary key.
     switches_off: bool = False
     references: set[tuple[str, str]] = field(default_factory=set)  # each a child and a parent
+    referring: set[tuple[str, str]] = field(
+        default_factory=set
+    )  # each a child and the columns of a constraint
 
     def has_circle(self) -> bool:
         """Whether two tables refer to each other. Longer circles are as rare as their difference."""
@@ -119,6 +122,12 @@ class Round:
             if child == parent and not REFERS_TO_ITSELF:
                 continue
             own, other = self.dice.choice(REFERENCES)
+            if (
+                child,
+                own,
+            ) in self.referring:  # InnoDB refuses a cascade by one of two constraints, ATOLL does not
+                continue
+            self.referring.add((child, own))
             self.references.add((child, parent))
             yield (
                 f"ALTER TABLE {child} ADD CONSTRAINT c{self.dice.randrange(10)}_{constraint} FOREIGN KEY ({own}) "
@@ -160,7 +169,7 @@ class Round:
         dice = self.dice
         table, other = dice.choice(self.tables), dice.choice(self.tables)
         ignore = dice.choice(("", "", " IGNORE"))
-        order = " ORDER BY id, a, b, s" + dice.choice(("", " DESC", "", " LIMIT 2"))
+        order = " ORDER BY id, a, b, HEX(s)" + dice.choice(("", " DESC", "", " LIMIT 2"))
         what = dice.random()
         if what < 0.35:
             return f"INSERT{ignore} INTO {table} VALUES {self.rows()}"
@@ -169,7 +178,7 @@ class Round:
         if what < 0.45:
             return f"INSERT INTO {table} VALUES {self.row()} ON DUPLICATE KEY UPDATE {self.assignment()}"
         if what < 0.50:
-            return f"INSERT{ignore} INTO {table} SELECT * FROM {other} ORDER BY id, a, b, s"
+            return f"INSERT{ignore} INTO {table} SELECT * FROM {other} ORDER BY id, a, b, HEX(s)"
         if what < 0.70:
             return f"UPDATE{ignore} {table} SET {self.assignment()}{self.where()}{order}"
         if what < 0.85:
@@ -204,8 +213,8 @@ def is_known(sql: str, expected: object, found: object, plan: Round) -> bool:
         return True
     if plan.has_circle() and str(NO_PARENT) in answered and str(NO_PARENT) not in said:
         return True
-    if sql.startswith("UPDATE IGNORE") and str(FOREIGN_DUPLICATE) in said:
-        return True
+    if sql.startswith("UPDATE IGNORE") and (plan.switches_off or str(FOREIGN_DUPLICATE) in said):
+        return True  # with IGNORE, InnoDB says nothing of a row that it refuses for its orphan
     errors = [answer[0] for answer in (expected, found) if isinstance(answer, tuple)]
     return len(errors) == 2 and errors[0] != errors[1] and set(errors) <= REFUSALS
 

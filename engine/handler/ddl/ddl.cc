@@ -396,8 +396,8 @@ bool is_leftover(const std::filesystem::path &file) {
 void remove_leftovers(const std::string &directory) {
   std::error_code error;
   std::vector<std::filesystem::path> leftovers;
-  for (const auto &entry : std::filesystem::directory_iterator(directory, error))
-    if (is_leftover(entry.path())) leftovers.push_back(entry.path());
+  for (const std::filesystem::path &entry : atoll::entries_of(directory))
+    if (is_leftover(entry)) leftovers.push_back(entry);
   for (const std::filesystem::path &file : leftovers) {
     atoll::log_warning("DROP DATABASE: removing " + file.string() + ", which an interrupted statement left");
     std::filesystem::remove(file, error);

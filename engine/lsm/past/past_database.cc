@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "bridge/result.h"
 #include "cloudfs/past_files.h"
 #include "lsm/database_impl.h"
@@ -34,24 +35,28 @@ using MountPtr = std::shared_ptr<atoll_mount>;
 
 MountPtr own(atoll_mount *mount) { return MountPtr(mount, atoll_mount_close); }
 
+Status cannot_copy(const std::string &to, const std::error_code &error) {
+  return Status(Code::kNoSpace, "copying the log of that state to " + to + ": " + error.message());
+}
+
 // Copies the local files of a state that an opening needs: CURRENT, the MANIFEST and the log.
 Status copy_state(const std::string &from, const std::string &to) {
   std::error_code error;
   std::filesystem::create_directory(to, error);
-  for (std::filesystem::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
-    switch (cloudfs::parse_file_name(from, at->path().string()).kind) {
+  if (error) return cannot_copy(to, error);
+  for (const std::filesystem::path &file : entries_of(from, &error)) {
+    switch (cloudfs::parse_file_name(from, file.string()).kind) {
       case cloudfs::FileKind::kCurrent:
       case cloudfs::FileKind::kManifest:
       case cloudfs::FileKind::kWal:
-        std::filesystem::copy_file(at->path(), to + "/" + at->path().filename().string(), error);
+        std::filesystem::copy_file(file, to + "/" + file.filename().string(), error);
         break;
       default:
         break;
     }
     if (error) break;
   }
-  if (!error) return Status::Ok();
-  return Status(Code::kNoSpace, "copying the log of that state to " + to + ": " + error.message());
+  return error ? cannot_copy(to, error) : Status::Ok();
 }
 
 class PastDatabaseImpl final : public PastDatabase {

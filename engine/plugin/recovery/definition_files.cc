@@ -10,13 +10,7 @@ namespace atoll::plugin {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> files_in(const fs::path &directory) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
-    files.push_back(at->path());
-  return files;
-}
+std::vector<fs::path> files_in(const fs::path &directory) { return entries_of(directory); }
 
 std::vector<fs::path> directories_in(const fs::path &directory) {
   std::vector<fs::path> directories = files_in(directory);

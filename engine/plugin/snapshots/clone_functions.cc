@@ -229,9 +229,7 @@ Status clone_table(const std::vector<std::string> &arguments, std::string *what)
 // Counts the views and the tables of other engines in the schema. `tables`: the ATOLL tables.
 size_t others_in(const std::string &directory, const std::set<std::string> &tables) {
   size_t others = 0;
-  std::error_code ignored;
-  for (const auto &entry : fs::directory_iterator(fs::path(mysql_real_data_home) / directory, ignored)) {
-    const fs::path &file = entry.path();
+  for (const fs::path &file : entries_of(fs::path(mysql_real_data_home) / directory)) {
     if (file.extension() == ".frm" && !tables.contains(file.stem().string())) others++;
   }
   return others;

@@ -66,8 +66,7 @@ bool write_files(const Schema &schema, const std::shared_ptr<const engine::Mount
 void remove_files(const fs::path &directory) {
   std::error_code ignored;
   if (!fs::remove(directory / engine::kMountMarker, ignored)) return;
-  std::vector<fs::path> files;
-  for (const auto &entry : fs::directory_iterator(directory, ignored)) files.push_back(entry.path());
+  const std::vector<fs::path> files = entries_of(directory);
   const auto is_ours = [](const fs::path &file) {
     return file.filename() == "db.opt" || file.extension() == ".par";
   };
