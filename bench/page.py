@@ -26,19 +26,8 @@ from harness import paths
 
 # The order of the sections on the page. Reports with other names follow.
 ORDER = (
-    "oltp",
-    "access",
-    "bulk",
-    "foreign",
-    "tpcc",
-    "linkbench",
-    "tpch",
-    "blob",
-    "neo",
-    "commit",
-    "cache",
-    "past",
-)
+    "oltp", "access", "bulk", "foreign", "tpcc", "linkbench", "tpch", "blob", "neo", "commit", "cache", "past",
+)  # fmt: skip
 # Benchmarks whose JSON files have another format. The README and their own output show their figures.
 OTHERS = ("archive", "ddl")
 HEAD = """# Benchmarks

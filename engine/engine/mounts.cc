@@ -1,9 +1,10 @@
 // See mounts.h.
 #include "engine/mounts.h"
-#include "base/file.h"
 
 #include <filesystem>
 #include <utility>
+
+#include "base/file.h"
 
 namespace atoll::engine {
 

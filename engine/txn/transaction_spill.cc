@@ -8,8 +8,8 @@
 #include <charconv>
 #include <filesystem>
 
-#include "txn/reads/own_cursor.h"
 #include "base/file.h"
+#include "txn/reads/own_cursor.h"
 #include "txn/transaction_impl.h"
 
 namespace atoll::txn {

@@ -69,7 +69,7 @@ void move_definitions_of_renamed(const Catalog &catalog, const std::vector<Table
 
 // Returns a .par file with this content that has no .frm beside it; empty: there is none.
 fs::path stray_partition_list(const fs::path &directory, std::string_view content) {
-  for (const fs::path &file : files_in(directory)) {
+  for (const fs::path &file : entries_of(directory)) {
     if (file.extension() != ".par" || content_of(file) != content) continue;
     if (!is_there(fs::path(file).replace_extension(".frm"))) return file;
   }
@@ -100,7 +100,7 @@ fs::path file_of(const fs::path &data_dir, const TableDef &table, const char *ex
 // Returns the name of the table whose .frm in `directory` has the content `frm`, apart from internal names
 // (#sql-...); empty: there is none.
 std::string name_of_definition(const fs::path &directory, std::string_view frm) {
-  for (const fs::path &file : files_in(directory))
+  for (const fs::path &file : entries_of(directory))
     if (file.extension() == ".frm" && !catalog::is_internal(file.stem().string()) && content_of(file) == frm)
       return file.stem().string();
   return {};
@@ -227,7 +227,7 @@ Status drop_empty_entries(Catalog *catalog, const fs::path &data_dir) {
 // into all databases, because an ALTER that renames a table makes its files in the database of the new name.
 void remove_stray_lists(const Catalog &catalog, const DataDirectory &directory) {
   for (const fs::path &database : directories_in(directory.path)) {
-    for (const fs::path &file : files_in(database)) {
+    for (const fs::path &file : entries_of(database)) {
       const std::string name = file.stem().string();
       if (file.extension() != ".par" || !catalog::is_internal(name)) continue;
       if (catalog.find(database.filename().string(), name) ||

@@ -10,10 +10,8 @@ namespace atoll::plugin {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> files_in(const fs::path &directory) { return entries_of(directory); }
-
 std::vector<fs::path> directories_in(const fs::path &directory) {
-  std::vector<fs::path> directories = files_in(directory);
+  std::vector<fs::path> directories = entries_of(directory);
   std::error_code error;
   std::erase_if(directories, [&](const fs::path &each) { return !fs::is_directory(each, error); });
   return directories;
@@ -27,7 +25,7 @@ bool is_own(const std::string &frm, const std::optional<catalog::PartitionList> 
 void each_own_definition(const fs::path &data_dir, uint8_t own_type,
                          const std::function<void(const OwnDefinition &)> &each) {
   for (const fs::path &database : directories_in(data_dir)) {
-    for (const fs::path &file : files_in(database)) {
+    for (const fs::path &file : entries_of(database)) {
       if (file.extension() != ".frm") continue;
       OwnDefinition found{file, database.filename().string(), file.stem().string(), content_of(file)};
       const auto list = catalog::parse_partition_list(content_of(fs::path(file).replace_extension(".par")));

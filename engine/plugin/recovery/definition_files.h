@@ -12,9 +12,7 @@
 
 namespace atoll::plugin {
 
-// files_in() returns all entries of a directory, directories_in() only its subdirectories. Both return
-// nothing when the directory cannot be read.
-std::vector<std::filesystem::path> files_in(const std::filesystem::path &directory);
+// Returns the subdirectories of a directory; none when it cannot be read.
 std::vector<std::filesystem::path> directories_in(const std::filesystem::path &directory);
 
 // Whether a .frm with the content `frm` defines an ATOLL table. `list`: the partitions in the .par file

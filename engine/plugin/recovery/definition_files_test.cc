@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
 #include "plugin/recovery/test_partition_list.h"
 
 namespace atoll::plugin {
@@ -23,7 +24,7 @@ TEST(DefinitionFiles, tell_the_engine) {
 }
 
 TEST(DefinitionFiles, of_a_directory_that_is_not_there_are_none) {
-  EXPECT_TRUE(files_in("/nowhere at all").empty());
+  EXPECT_TRUE(entries_of("/nowhere at all").empty());
   EXPECT_TRUE(directories_in("/nowhere at all").empty());
 }
 
