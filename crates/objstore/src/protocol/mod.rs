@@ -54,6 +54,7 @@ pub use format::fuzzing;
 pub use gc::{GcPlan, HistoryLimits};
 pub use history::clone::{CloneRequest, CloneStatus};
 pub use history::mounts::mount::Mount;
+pub use history::mounts::reader::Reader;
 pub use history::mounts::visitor::Visitor;
 pub use history::past::Past;
 pub use history::rewind::{RewindRequest, RewindStatus};

@@ -46,19 +46,11 @@ pub struct StoreStats {
     pub last_error: String,
 }
 
-impl Store {
-    /// All numbers of this store.
-    pub fn stats(&self) -> StoreStats {
-        let (shared, path) = (&self.shared, &self.shared.path);
-        let counters = shared.bucket.stats();
-        let (files, files_bytes) = shared.files.totals();
-        let (unpublished_since, fenced) = {
-            let state = shared.state.lock();
-            (state.unpublished_since(), state.fenced.clone())
-        };
-        let (last_error, last_error_ms) = newest_error(counters, fenced.as_ref());
-        StoreStats {
-            epoch: shared.epoch,
+impl StoreStats {
+    /// The numbers of the requests and of the part cache, with the newest error. The others are 0.
+    pub(in crate::protocol) fn of_bucket(counters: &Stats, database_uuid: &str) -> Self {
+        let (last_error, last_error_ms) = newest_error(counters, None);
+        Self {
             requests_get: read(&counters.requests_get),
             requests_put: read(&counters.requests_put),
             requests_head: read(&counters.requests_head),
@@ -73,6 +65,28 @@ impl Store {
             cache_misses: read(&counters.cache_misses),
             cache_evictions: read(&counters.cache_evictions),
             cache_corruptions: read(&counters.cache_corruptions),
+            objects_missing: counters.lost_objects.count() as u64,
+            database_uuid: database_uuid.to_owned(),
+            last_error,
+            last_error_ms,
+            ..Self::default()
+        }
+    }
+}
+
+impl Store {
+    /// All numbers of this store.
+    pub fn stats(&self) -> StoreStats {
+        let (shared, path) = (&self.shared, &self.shared.path);
+        let counters = shared.bucket.stats();
+        let (files, files_bytes) = shared.files.totals();
+        let (unpublished_since, fenced) = {
+            let state = shared.state.lock();
+            (state.unpublished_since(), state.fenced.clone())
+        };
+        let (last_error, last_error_ms) = newest_error(counters, fenced.as_ref());
+        StoreStats {
+            epoch: shared.epoch,
             upload_backlog_files: read(&counters.upload_backlog_files),
             upload_backlog_bytes: read(&counters.upload_backlog_bytes),
             publish_lag_ms: unpublished_since.map_or(0, |since| since.elapsed().as_millis().max(1) as u64),
@@ -91,11 +105,10 @@ impl Store {
                 since_ms => wall_clock_ms().saturating_sub(since_ms + path.lag().as_millis() as u64) / 1000,
             },
             history_cuts: read(&counters.history_cuts),
-            database_uuid: shared.db_uuid.clone(),
-            objects_missing: counters.lost_objects.count() as u64,
             last_error,
             last_error_ms,
             last_commit_us: shared.commits.lock().position().time_us,
+            ..StoreStats::of_bucket(counters, &shared.db_uuid)
         }
     }
 }

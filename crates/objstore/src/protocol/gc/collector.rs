@@ -5,10 +5,11 @@
 //! GET, a LIST, a DELETE per key and two more DELETEs; for a new pin those that read its root; for a search a
 //! LIST per 1000 objects, a LIST per 1000 unfinished uploads and a DELETE for each of these uploads, and LISTs
 //! of the pins, tombs, horizons and names of snapshots. While there is no pin, the pins are listed twice. An
-//! idle collector sends no request.
+//! idle collector sends no request, but lists the pins every 15 minutes while it knows pins of readers.
 
 mod history;
 mod pins;
+mod readers;
 mod search;
 
 use super::clock::HistoryClock;
@@ -24,6 +25,7 @@ use crate::protocol::shared::{Former, Shared};
 use crate::protocol::start::claim::wall_clock_ms;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use readers::ReaderPins;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -87,6 +89,7 @@ struct Collector {
     hold_told: String,
     /// The pins of copying programs of which the log says that they are old.
     told_old: BTreeSet<String>,
+    readers: ReaderPins,
     /// The highest horizon that this process has created: the collector is allowed to delete objects that
     /// only older roots need. None: it has created none.
     horizon: Option<RootId>,
@@ -113,6 +116,7 @@ impl Collector {
             search_again_at: None,
             hold_told: String::new(),
             told_old: BTreeSet::new(),
+            readers: ReaderPins::new(shared.tuning.gc.reader_pin_life),
             horizon: None,
             held: Held::doubting(shared.tuning.gc.doubts),
             clock: HistoryClock::new(shared.tuning.gc.clock_trust, wall_clock_ms()),
@@ -131,6 +135,7 @@ impl Collector {
         if self.judge().is_some() {
             events.extend(self.tombs.iter().map(|tomb| tomb.due).min());
             events.extend(self.search_at());
+            events.extend(self.readers.look_at());
         }
         events.into_iter().min().map(|moment| moment.max(self.not_before))
     }
@@ -167,6 +172,10 @@ impl Collector {
         }
         if self.search_at().is_some_and(|at| at <= now) {
             self.search().await?;
+        }
+        if self.readers.look_at().is_some_and(|at| at <= now) {
+            let pins = self.list_pins().await?;
+            self.look_at_pins(&pins).await?;
         }
         Ok(())
     }

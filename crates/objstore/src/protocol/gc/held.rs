@@ -261,7 +261,8 @@ async fn objects_of(bucket: &Bucket, pin: &Pin) -> Result<HashSet<Arc<str>>> {
 /// LISTs.
 async fn certainly_counts(bucket: &Bucket, key: &str, pin: &Pin) -> Result<bool> {
     if pin.kind != PinKind::Snapshot {
-        return Ok(!pin::is_copy_key(key) && pin::mount_epoch_of(key).is_none());
+        let is_short_lived = pin::is_copy_key(key) || pin::is_reader_key(key);
+        return Ok(!is_short_lived && pin::mount_epoch_of(key).is_none());
     }
     // A listing that lacks the name is believed only if the next one lacks it, too (GC-8).
     for _ in 0..2 {

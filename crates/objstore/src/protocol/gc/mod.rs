@@ -60,6 +60,7 @@ pub(crate) use plan::is_pause;
 pub(super) use tombs::decode as decode_tomb;
 pub(super) use tombs::listed_keys as tombed_keys;
 
+use crate::protocol::history::mounts::reader::PIN_LIFE;
 use parking_lot::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -87,6 +88,8 @@ pub(crate) struct GcTuning {
     /// While a pin forbids all deletions, the collector lists the pins again after this time. With these
     /// requests, an idle owner sends 19 requests in 10 minutes.
     pub(crate) hold_interval: Duration,
+    /// For how long a pin of a reader stays (rule READER-1).
+    pub(crate) reader_pin_life: Duration,
     /// The time from one search of the bucket to the next, if anything was published since; a minute is added
     /// for each page of the listing.
     pub(crate) search_interval: Duration,
@@ -110,6 +113,7 @@ impl Default for GcTuning {
             doubts: Doubts::default(),
             clock_trust: Duration::from_secs(3600),
             hold_interval: Duration::from_secs(150),
+            reader_pin_life: PIN_LIFE,
             search_interval: Duration::from_secs(3600),
             deletes_per_second: 500,
             history_interval_min: Duration::from_secs(10),

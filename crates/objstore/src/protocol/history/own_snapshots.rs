@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::protocol::history::snapshot::SnapshotStatus;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::inspection::table_names;
+use crate::protocol::start::identity::is_owed;
 use crate::protocol::store::Store;
 use bytes::Bytes;
 
@@ -55,8 +56,7 @@ impl Store {
     /// they were masked in the database with the uuid `masked_in` last; "": they were never masked. Requests:
     /// none.
     pub fn owes_masking(&self, masked_in: &str) -> bool {
-        let duty = &self.shared.masked_in;
-        !duty.is_empty() && !duty.iter().any(|uuid| uuid == masked_in)
+        is_owed(&self.shared.masked_in, masked_in)
     }
 
     /// Writes `json` as the hint with the names of tables (table_names.rs). Errors: `Fenced`; `Unavailable`;

@@ -55,6 +55,9 @@ const COPY: &str = "pin/copy-";
 /// The keys of the pins of the states that the owner has mounted for reading (mount.rs) begin with this.
 const MOUNT: &str = "pin/mount-";
 
+/// The keys of the pins of the states that a reader shows (reader.rs) begin with this.
+const READER: &str = "pin/reader-";
+
 /// The end of the key of a release. A release is a record by which the holder of a pin says that it needs the
 /// pin no more.
 const RELEASED: &str = "-released";
@@ -208,6 +211,16 @@ pub(crate) fn mount_key(epoch: u64, nonce: &Nonce) -> String {
 /// a mount.
 pub(crate) fn mount_epoch_of(key: &str) -> Option<u64> {
     key.strip_prefix(MOUNT)?.split_once('-')?.0.parse().ok()
+}
+
+/// Returns the key of a new pin of a reader (reader.rs). `nonce` is random.
+pub(crate) fn reader_key(nonce: &Nonce) -> String {
+    format!("{READER}{:032x}", u128::from_be_bytes(*nonce))
+}
+
+/// Whether `key` is the key of a pin from [`reader_key`].
+pub(crate) fn is_reader_key(key: &str) -> bool {
+    key.starts_with(READER)
 }
 
 /// Returns the key of the history's pin of `root`. The history pins a root at most once, so the key is used

@@ -43,7 +43,7 @@ pub struct SnapshotStatus {
     /// The name of the snapshot; for a clone, where the clone is; for the history, empty.
     pub name: String,
     /// `snapshot`; `clone`; `mount`: the server has mounted the state as the schema of that name, or has
-    /// died; `copy`: a process that copies the database, reads its rows or proves that it can be restored is
+    /// died; `reader`: a reader shows the state, or has died; `copy`: a process that copies the database, reads its rows or proves that it can be restored is
     /// at work or has died; `history`: every commit after the one shown can be restored; `unfinished`: a
     /// process is making the snapshot, or has died while it did; `unknown`: the pin cannot be read.
     pub kind: String,

@@ -222,6 +222,7 @@ pub(super) fn status_of_pin(key: String, pin: &Pin) -> SnapshotStatus {
         PinKind::Snapshot => SNAPSHOT,
         PinKind::Clone if pin::is_copy_key(&key) => COPY,
         PinKind::Clone if pin::mount_epoch_of(&key).is_some() => "mount",
+        PinKind::Clone if pin::is_reader_key(&key) => "reader",
         PinKind::Clone => "clone",
         PinKind::History => HISTORY,
     };

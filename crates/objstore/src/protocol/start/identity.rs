@@ -63,6 +63,12 @@ impl Identity {
         format!("{:08x}", crc32c(text.as_bytes()))
     }
 
+    /// Whether the rows of this database must still be masked before anybody may read them (rule MASK-3), when
+    /// they were masked in the database with the uuid `done_in` last; "": they were never masked.
+    pub(crate) fn owes_masking(&self, done_in: &str) -> bool {
+        is_owed(&self.masked_in, done_in)
+    }
+
     /// Returns [`Identity::masked_in`] for `child`, a clone of this database. `must_mask`: the rows must be
     /// masked in the clone itself. Otherwise the clone has the duty of this database, which the rows meet that
     /// were masked here before they were cloned.
@@ -71,6 +77,11 @@ impl Identity {
         let has_duty = must_mask || !inherited.is_empty();
         inherited.iter().cloned().chain(has_duty.then(|| child.to_owned())).collect()
     }
+}
+
+/// As [`Identity::owes_masking`], with the duty `masked_in`.
+pub(crate) fn is_owed(masked_in: &[String], done_in: &str) -> bool {
+    !masked_in.is_empty() && !masked_in.iter().any(|uuid| uuid == done_in)
 }
 
 /// `identity` with the checksum of its other fields.

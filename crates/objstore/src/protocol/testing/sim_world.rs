@@ -100,6 +100,7 @@ impl World {
             },
             clock_trust: Duration::from_secs(if without == Some(Rule::Clock) { 0 } else { 20 }),
             hold_interval: Duration::from_millis(500),
+            reader_pin_life: Duration::from_secs(900),
             search_interval: Duration::from_secs(2 + below(5)),
             deletes_per_second: 1000,
             history_interval_min: Duration::from_millis(200),

@@ -69,6 +69,7 @@ pub(crate) fn quick_gc() -> GcTuning {
         doubts: Doubts::default(),
         clock_trust: Duration::from_secs(3600),
         hold_interval: Duration::from_millis(20),
+        reader_pin_life: Duration::from_secs(900),
         search_interval: Duration::from_secs(3600),
         deletes_per_second: 100_000,
         history_interval_min: Duration::ZERO,

@@ -64,12 +64,13 @@ impl Collector {
     }
 
     /// Reads what the pins among `objects` need. Deletes the pins that their holders have released, those of ended
-    /// mounts, and releases that count for nothing. False: a pin forbids all deletions.
+    /// mounts and of readers that have died, and releases that count for nothing. False: a pin forbids all deletions.
     pub(super) async fn look_at_pins(&mut self, objects: &[ObjectInfo]) -> Result<bool> {
         let bucket = &self.shared.bucket;
         let listed = Listed::among(objects);
         self.held.update(bucket, &listed).await?;
-        for key in listed.released.iter().chain(&self.ended_mounts(&listed)) {
+        let abandoned = self.readers.note(&listed.pins, Instant::now());
+        for key in listed.released.iter().chain(&self.ended_mounts(&listed)).chain(&abandoned) {
             bucket.delete(key).await?;
             // If a search is running, it still counts what these pins kept as needed. So another one must
             // follow.

@@ -18,6 +18,7 @@ use crate::files::{FileHandle, FileRecord, Files};
 use crate::machine::Executor;
 use crate::protocol::history::clone::{CloneRequest, Pins};
 use crate::protocol::history::log_copy::LogReader;
+use crate::protocol::history::mounts::reader::ViewPin;
 use crate::protocol::history::past::Past;
 use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
@@ -28,6 +29,8 @@ use crate::protocol::start::claim::wall_clock_ms;
 use crate::protocol::start::local::random_nonce;
 use crate::protocol::start::restore::{LogWriter, write_manifest};
 use crate::protocol::store::Store;
+use crate::protocol::wal::marks::Gtid;
+use crate::protocol::wal::position::Position;
 use crate::requests::bucket::Bucket;
 use crate::requests::origin;
 use std::collections::BTreeMap;
@@ -44,7 +47,7 @@ const COVER_INTERVAL: Duration = Duration::from_millis(10);
 pub struct Mount {
     files: Arc<Files>,
     records: BTreeMap<u64, FileRecord>,
-    commit_us: u64,
+    position: Position,
     _hold: Hold,
 }
 
@@ -57,6 +60,9 @@ pub(in crate::protocol) enum Hold {
     /// The mount is in another process than the owner's (visitor.rs). The drop deletes the pins, with a
     /// DELETE for each.
     Visitor { executor: Arc<Executor>, pins: Pins },
+    /// The mount is the view of a reader (reader.rs). After the drop, a task of the reader deletes the pin. The drop
+    /// sends no request.
+    Reader { _pin: ViewPin },
 }
 
 impl Drop for Hold {
@@ -67,6 +73,7 @@ impl Drop for Hold {
                 shared.inbox.wake.notify_one();
             }
             Self::Visitor { executor, pins } => executor.block_on(pins.take_back()),
+            Self::Reader { .. } => {}
         }
     }
 }
@@ -125,14 +132,18 @@ impl Store {
 impl Mount {
     /// Makes the mount of the state `moment`, which `hold` keeps pinned.
     pub(in crate::protocol) fn new(files: &Arc<Files>, moment: Moment, hold: Hold) -> Self {
-        let commit_us = moment.position.time_us;
-        Self { files: files.clone(), records: moment.image.files, commit_us, _hold: hold }
+        Self { files: files.clone(), records: moment.image.files, position: moment.position, _hold: hold }
     }
 
     /// Returns when the newest commit of the state was made, in microseconds since 1970; 0: the state has no
     /// commit.
     pub fn commit_us(&self) -> u64 {
-        self.commit_us
+        self.position.time_us
+    }
+
+    /// Returns the last GTID of each replication domain among the commits of the state.
+    pub fn gtids(&self) -> impl Iterator<Item = Gtid> + '_ {
+        self.position.gtids.values().copied()
     }
 
     /// Returns the size of table file `number` in bytes. None: the state has no such file.

@@ -17,6 +17,7 @@ use crate::protocol::history::pin;
 use crate::protocol::history::snapshot::Moment;
 use crate::protocol::inspection::diff::PRESENT;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::start::identity::Identity;
 use crate::protocol::start::local::random_nonce;
 use crate::requests::bucket::Bucket;
 use std::panic::resume_unwind;
@@ -25,10 +26,11 @@ use std::sync::Arc;
 
 /// A program that reads states of one database without owning it.
 pub struct Visitor {
-    bucket: Bucket,
-    files: Arc<Files>,
-    creator: String,
-    executor: Arc<Executor>,
+    pub(super) bucket: Bucket,
+    pub(super) files: Arc<Files>,
+    pub(super) creator: String,
+    pub(super) executor: Arc<Executor>,
+    pub(super) identity: Identity,
 }
 
 impl Visitor {
@@ -46,9 +48,10 @@ impl Visitor {
         let executor = Arc::new(Executor::new()?);
         let identity = executor.block_on(Inspector::new(bucket.clone()).identity())?;
         let runtime = executor.handle().clone();
-        let files = Files::new(FilesConfig::of(config, bucket.clone(), identity.db_uuid, log, runtime))?;
+        let uuid = identity.db_uuid.clone();
+        let files = Files::new(FilesConfig::of(config, bucket.clone(), uuid, log, runtime))?;
         files.install(Vec::new(), Vec::new())?;
-        Ok(Self { bucket, files, creator: config.server_id.clone(), executor })
+        Ok(Self { bucket, files, creator: config.server_id.clone(), executor, identity })
     }
 
     /// Pins the state that `when` names, and writes the files that RocksDB needs beside the table files into
@@ -63,15 +66,18 @@ impl Visitor {
             PRESENT => None,
             when => Some(self.files.block_on(Past::named(&self.bucket, when))??),
         };
-        let (moment, hold) = self.pin(request(past, "a comparison of rows", &self.creator))?;
+        let key = pin::copy_key(&random_nonce()?);
+        let (moment, pins) = self.pin(key, request(past, "a comparison of rows", &self.creator))?;
+        let hold = Hold::Visitor { executor: self.executor.clone(), pins };
         self.files.block_on(write_directory(&self.bucket, &moment, dir))??;
         Ok(Mount::new(&self.files, moment, hold))
     }
 
-    /// Pins the requested state. When the statement is killed meanwhile, this waits for the end of the pin's PUT: the
-    /// bucket could carry out a PUT that nobody waits for after the DELETE of the pin.
-    fn pin(&self, request: CloneRequest) -> Result<(Moment, Hold)> {
-        let (inspector, key) = (Inspector::new(self.bucket.clone()), pin::copy_key(&random_nonce()?));
+    /// Creates the pin `key` of the requested state. When the statement is killed meanwhile, this waits for the end of
+    /// the pin's PUT: the bucket could carry out a PUT that nobody waits for after the DELETE of the pin. After an
+    /// error no pin is left, unless its DELETE fails.
+    pub(super) fn pin(&self, key: String, request: CloneRequest) -> Result<(Moment, Pins)> {
+        let inspector = Inspector::new(self.bucket.clone());
         let mut pinning = self.executor.handle().spawn(async move {
             let mut pins = Pins::default();
             let moment = inspector.pin_for_clone(&key, &request, &mut pins).await;
@@ -83,11 +89,10 @@ impl Visitor {
             Err(interrupted) => (self.executor.block_on(pinning), Some(interrupted)),
         };
         let (moment, pins) = ended.unwrap_or_else(|panicked| resume_unwind(panicked.into_panic()));
-        // When this function fails, the drop of `hold` deletes the pins.
-        let hold = Hold::Visitor { executor: self.executor.clone(), pins };
-        match error {
-            Some(interrupted) => Err(interrupted),
-            None => Ok((moment?, hold)),
+        let outcome = error.map_or(moment, Err);
+        if outcome.is_err() {
+            self.executor.block_on(pins.take_back());
         }
+        Ok((outcome?, pins))
     }
 }
