@@ -213,10 +213,9 @@ class Catalog {
   // kCorruption; kNotFound (the database had no tables).
   static Status read(lsm::Family *catalog, std::string_view database, PastSchema *out);
 
-  // Reads the tables of all databases from the catalog family of a past state, without those under internal
-  // names. It also leaves out the entries of whole partitioned tables, because they have no rows of their
-  // own. Changes nothing. Errors: kCorruption.
-  static Status read_tables(lsm::Family *catalog, std::vector<TablePtr> *tables);
+  // Loads the catalog of a past state, or of a state of another server's database, from its catalog family.
+  // Only the functions that change nothing may be called. Errors: kCorruption.
+  static Status open_past(lsm::Family *catalog, std::unique_ptr<Catalog> *out);
 
   // nullptr: no such table. No I/O.
   TablePtr find(std::string_view database, std::string_view name) const;

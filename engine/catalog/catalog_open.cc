@@ -36,12 +36,11 @@ Status Catalog::read(lsm::Family *catalog, std::string_view database, PastSchema
   return Status(Code::kNotFound, "there was no ATOLL table in it");
 }
 
-Status Catalog::read_tables(lsm::Family *catalog, std::vector<TablePtr> *tables) {
-  Impl impl;
-  const SharedLock lock(impl.mutex);  // only for the static thread analysis: no other thread knows `impl`
-  ATOLL_RETURN_IF_ERROR(impl.load(catalog).with("reading the catalog of that time"));
-  for (const auto &[key, table] : impl.by_name)
-    if (!table->logical_only && !is_internal(table->name)) tables->push_back(table);
+Status Catalog::open_past(lsm::Family *catalog, std::unique_ptr<Catalog> *out) {
+  auto impl = std::make_unique<Impl>();
+  ATOLL_RETURN_IF_ERROR(impl->load(catalog).with("reading the catalog of that state"));
+  impl->index_references();
+  out->reset(new Catalog(std::move(impl)));
   return Status::Ok();
 }
 

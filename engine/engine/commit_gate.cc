@@ -84,11 +84,13 @@ Status CommitGate::wait_in_slices(const std::function<atoll_result(uint32_t time
 }
 
 Status CommitGate::publish_all() const {
+  if (store_ == nullptr) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(rows_->sync_wal().with("syncing the log"));
   return wait_in_slices([&](uint32_t timeout_ms) { return atoll_store_publish(store_, timeout_ms); });
 }
 
 Status CommitGate::before_commit(bool is_spilled) const {
+  if (store_ == nullptr) return Status::Ok();
   const BucketWaits &waits = BucketWaits::of_process();
   if (waits.is_outage() && settings_->durability != ATOLL_DURABILITY_LOCAL) {
     const auto wait = [&](uint32_t timeout_ms) {
@@ -106,7 +108,7 @@ Status CommitGate::before_commit(bool is_spilled) const {
 }
 
 Status CommitGate::after_commit(uint64_t wal_position) const {
-  if (settings_->durability == ATOLL_DURABILITY_LOCAL) return Status::Ok();
+  if (store_ == nullptr || settings_->durability == ATOLL_DURABILITY_LOCAL) return Status::Ok();
   const auto wait = [&](uint32_t timeout_ms) {
     return atoll_store_after_commit(store_, wal_position, timeout_ms);
   };
@@ -114,6 +116,7 @@ Status CommitGate::after_commit(uint64_t wal_position) const {
 }
 
 void CommitGate::note_commit(const lsm::CommitMark &mark) const {
+  if (store_ == nullptr) return;
   const lsm::Gtid gtid = mark.gtid.value_or(lsm::Gtid());
   const lsm::BinlogPosition binlog = mark.binlog.value_or(lsm::BinlogPosition());
   const uint64_t last_sequence = rows_->newest_sequence();
@@ -123,7 +126,7 @@ void CommitGate::note_commit(const lsm::CommitMark &mark) const {
 
 Status CommitGate::after_ddl() const {
   // The catalog's writes are synced, so with atoll_durability=local the statement is complete.
-  if (settings_->durability == ATOLL_DURABILITY_LOCAL) return Status::Ok();
+  if (store_ == nullptr || settings_->durability == ATOLL_DURABILITY_LOCAL) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(rows_->sync_wal().with("syncing the log"));
   const uint64_t position = atoll_store_wal_position(store_);
   if (settings_->durability == ATOLL_DURABILITY_SYNC) {

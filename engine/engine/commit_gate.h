@@ -29,7 +29,8 @@ class CommitGate {
   // Receives a warning for the statement of the calling thread.
   using Warn = std::function<void(const std::string &message)>;
 
-  // All pointers must stay valid for as long as the gate exists.
+  // All pointers must stay valid for as long as the gate exists. `store`: nullptr for a reader, whose commits
+  // have only TEMPORARY tables and never wait.
   CommitGate(atoll_store *store, lsm::Rows *rows, const Settings *settings, Warn warn)
       : store_(store), rows_(rows), settings_(settings), warn_(std::move(warn)) {}
 

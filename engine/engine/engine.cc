@@ -4,6 +4,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/border/border.h"
@@ -25,6 +26,8 @@ constexpr uint32_t kCloseTimeoutMs = 4000;
 // The upload backlog gets at most this part of the disk. A commit needs the rest: the part cache has up to a
 // half, and leaves a quarter of a small disk free (crates/objstore/src/cache/room.rs).
 constexpr uint64_t kBacklogPart = 8;
+// The directory below base_dir with all local files of a reader except its part cache.
+constexpr char kReaderDirectory[] = "/reader";
 constexpr uint64_t kBacklogBytesMin = 1 << 20;  // as the smallest value of atoll_upload_backlog_max
 
 uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
@@ -99,9 +102,12 @@ Engine::~Engine() { close(); }
 
 Status Engine::open(const Options &options, std::unique_ptr<Engine> *out, bool *has_claimed) {
   std::unique_ptr<Engine> engine(new Engine(options));
-  Status status = engine->open_store(options);
+  const bool is_reader = options.start->is_reader;
+  Status status = is_reader ? Status::Ok() : engine->open_store(options);
   *has_claimed = engine->store_ != nullptr;
-  if (status.ok()) status = guarded([&] { return engine->open_database(options.start->base_dir); });
+  const std::string base_dir = options.start->base_dir + (is_reader ? kReaderDirectory : "");
+  if (status.ok()) status = guarded([&] { return engine->open_database(base_dir); });
+  if (status.ok() && is_reader) status = guarded([&] { return engine->open_views(options); });
   if (!status.ok()) return status;
   engine->gate_ =
       std::make_unique<CommitGate>(engine->store_, engine->database(), options.settings, options.warn);
@@ -109,9 +115,11 @@ Status Engine::open(const Options &options, std::unique_ptr<Engine> *out, bool *
   return Status::Ok();
 }
 
-Status Engine::open_store(const Options &options) {
+// Calls `open` with what the bucket's side of the engine must know.
+Status Engine::with_config(const Options &options, const std::string &local_dir,
+                           const std::function<Status(const atoll_store_config &)> &open) const {
   const StartSettings &start = *options.start;
-  const std::string local_dir = start.base_dir + "/db", cache_dir = start.base_dir + "/cache";
+  const std::string cache_dir = start.base_dir + "/cache";
   atoll_store_config config{};
   name_bucket(start, &config);
   set_limits(*options.settings, &config);
@@ -122,12 +130,37 @@ Status Engine::open_store(const Options &options) {
   config.backlog_bytes_max = fitting_backlog_bytes();
   config.log = &log_at_level;
   config.wish = &wish_of_this_thread;
-  const Status status = bridge::to_status(atoll_store_open(options.opener, &config, &store_));
-  if (!status.ok()) store_ = nullptr;
-  return status.with("opening the bucket of atoll_url = " + start.url);
+  return open(config).with("opening the bucket of atoll_url = " + start.url);
+}
+
+Status Engine::open_store(const Options &options) {
+  return with_config(options, options.start->base_dir + "/db", [&](const atoll_store_config &config) {
+    const Status status = bridge::to_status(atoll_store_open(options.opener, &config, &store_));
+    if (!status.ok()) store_ = nullptr;
+    return status;
+  });
+}
+
+// A reader and a writer on the same data directory, one after the other, have the same part cache. So what
+// was read before is still on the local disk after a promotion.
+Status Engine::open_views(const Options &options) {
+  const std::string base_dir = options.start->base_dir + kReaderDirectory;
+  const auto open = [&](const atoll_store_config &config) {
+    return Views::open(config, database_.get(), base_dir + "/views", &views_);
+  };
+  ATOLL_RETURN_IF_ERROR(with_config(options, base_dir + "/none", open));
+  ViewPtr first;
+  ATOLL_RETURN_IF_ERROR(views_->take(&first).with("reading the newest state of " + options.start->url));
+  views_->show(std::move(first));
+  return Status::Ok();
 }
 
 Status Engine::open_database(const std::string &base_dir) {
+  if (store_ == nullptr) {  // the database of a reader has nothing that a restart needs
+    std::error_code ignored;
+    std::filesystem::remove_all(base_dir, ignored);
+    std::filesystem::create_directory(base_dir, ignored);
+  }
   lsm::DatabaseOptions options;
   options.local_dir = base_dir + "/db";
   options.temp_dir = base_dir + "/temp";
@@ -138,16 +171,18 @@ Status Engine::open_database(const std::string &base_dir) {
   options.log = [](int level, const std::string &message) { log_at_level(level, message.c_str()); };
   ATOLL_RETURN_IF_ERROR(lsm::Database::open(options, &database_).with("opening the local database"));
   ATOLL_RETURN_IF_ERROR(txn::Manager::open(database_.get(), database_.get(), &transactions_));
-  transactions_->set_wal_position([store = store_] { return atoll_store_wal_position(store); });
+  if (store_ != nullptr)
+    transactions_->set_wal_position([store = store_] { return atoll_store_wal_position(store); });
   transactions_->set_write_bytes_max(transaction_bytes_max());
   transactions_->set_transaction_memory(settings_->transaction_memory_bytes);
-  mounts_ = std::make_unique<Mounts>(database_.get(), base_dir + "/past");
+  mounts_ = std::make_unique<Mounts>(store_, database_.get(), base_dir + "/past");
   return catalog::Catalog::open(database_.get(), database_.get(), &catalog_);
 }
 
 // Takes at most kCloseTimeoutMs, plus the time for flushing memtables to local disk.
 void Engine::close() {
   if (store_ != nullptr) stop_waiting();
+  views_.reset();
   mounts_.reset();
   catalog_.reset();
   transactions_.reset();
@@ -168,13 +203,20 @@ StatementSettings Engine::statement_settings(void *user) const {
 }
 
 Status Engine::may_write() const {
+  if (views_) return views_->why_read_only();
   if (settings_->is_read_only != 0)
     return Status(Code::kReadOnly,
                   "atoll_read_only is set on this server. SET GLOBAL atoll_read_only=OFF to allow changes");
   return bridge::to_status(atoll_store_may_write(store_));
 }
 
+void Engine::read_stats(atoll_store_stats *out) const {
+  if (views_) return views_->read_stats(out);
+  atoll_store_get_stats(store_, out);
+}
+
 std::vector<lsm::Gtid> Engine::newest_gtids() const {
+  if (views_) return views_->newest()->gtids();
   std::vector<lsm::Gtid> gtids;
   atoll_store_newest_gtids(
       store_, &gtids, [](void *context, uint32_t domain, uint32_t server, uint64_t sequence) {

@@ -1,6 +1,10 @@
 // The engine without a MariaDB server: bucket, database, transactions and catalog, which are opened and
 // closed together. The plugin opens one engine for the server; a test opens one on a temporary directory.
 //
+// The engine has one of two roles. The *writer* owns the database in the bucket, through a store. A *reader*
+// (views.h) shows what another server writes there: it has no store; its own database and catalog, which only
+// serve TEMPORARY tables, are local and emptied at each start; and its tables are those of the views.
+//
 // Life: open() opens store, database, transactions and catalog in this order; the destructor closes them in
 // reverse order. Threads: any, between open() and the destructor.
 #pragma once
@@ -17,6 +21,7 @@
 #include "engine/commit_gate.h"
 #include "engine/mounts.h"
 #include "engine/settings.h"
+#include "engine/views.h"
 #include "lsm/database.h"
 #include "txn/transaction.h"
 
@@ -38,10 +43,11 @@ struct Options {
 // using it; running.h tells the handler which engine runs in this process.
 class Engine {
  public:
-  // Opens the bucket, the database, the transactions and the catalog. *has_claimed: true when the bucket was
-  // claimed with a new epoch, even if a later step failed. Errors: as atoll_store_open(),
-  // lsm::Database::open() and catalog::Catalog::open(), with the name of the step. Requests: those of
-  // atoll_store_open().
+  // Opens the bucket, the database, the transactions and the catalog; for a reader, also its first view.
+  // *has_claimed: true when the bucket was claimed with a new epoch, even if a later step failed. Errors: as
+  // atoll_store_open() or Views::open() and Views::take(), lsm::Database::open() and
+  // catalog::Catalog::open(), with the name of the step. Requests: those of atoll_store_open(); of a reader,
+  // those of its first view.
   static Status open(const Options &options, std::unique_ptr<Engine> *out, bool *has_claimed);
   // Flushes the memtables to local disk, and publishes for a limited time. What could not be published stays
   // on local disk, and a warning in the log says so. Requires: no thread uses the database, the transactions
@@ -54,7 +60,10 @@ class Engine {
   txn::Manager *transactions() const { return transactions_.get(); }
   catalog::Catalog *catalog() const { return catalog_.get(); }
   Mounts *mounts() const { return mounts_.get(); }
-  // The code in plugin/ needs the store, to show its statistics and to change its settings.
+  // nullptr: this server is no reader.
+  Views *views() const { return views_.get(); }
+  // The code in plugin/ needs the store, to show its statistics and to change its settings. nullptr: this
+  // server is a reader.
   atoll_store *store() const { return store_; }
   const CommitGate &gate() const { return *gate_; }
 
@@ -64,18 +73,25 @@ class Engine {
   StatementSettings statement_settings(void *user) const;
 
   // kOk: this server is allowed to change tables. This costs two atomic loads. Errors: kReadOnly
-  // (atoll_read_only is set), kFenced (another server owns the bucket now).
+  // (atoll_read_only is set, or the server is a reader), kFenced (another server owns the bucket now).
   Status may_write() const;
   // Whether open() rebuilt the local files from the bucket.
-  bool was_restored() const { return atoll_store_was_restored(store_) != 0; }
+  bool was_restored() const { return store_ != nullptr && atoll_store_was_restored(store_) != 0; }
+  // Fills the numbers that SHOW STATUS shows. A reader has those of its requests and its part cache; the
+  // others are 0.
+  void read_stats(atoll_store_stats *out) const;
   // Returns the newest GTID of each replication domain among the commits that the database has.
   std::vector<lsm::Gtid> newest_gtids() const;
   // Called when the server's recovery has committed a prepared transaction. With atoll_durability=async, new
   // commits then wait until the bucket has the log up to here (atoll_store_note_recovered()).
-  void note_recovered() const { atoll_store_note_recovered(store_); }
+  void note_recovered() const {
+    if (store_ != nullptr) atoll_store_note_recovered(store_);
+  }
   // Called before the engine is closed. From now on no thread waits for room in the upload backlog, because
   // such a wait would delay the close.
-  void stop_waiting() const { atoll_store_stop_waiting(store_); }
+  void stop_waiting() const {
+    if (store_ != nullptr) atoll_store_stop_waiting(store_);
+  }
 
   // The size of the part cache in bytes: Settings::cache_bytes, or half of the disk if that is less. In the
   // second case a warning is logged.
@@ -87,8 +103,11 @@ class Engine {
 
  private:
   explicit Engine(const Options &options);
+  Status with_config(const Options &options, const std::string &local_dir,
+                     const std::function<Status(const atoll_store_config &)> &open) const;
   Status open_store(const Options &options);
   Status open_database(const std::string &base_dir);
+  Status open_views(const Options &options);
   void close();
 
   const Settings *settings_;
@@ -100,6 +119,7 @@ class Engine {
   std::unique_ptr<txn::Manager> transactions_;
   std::unique_ptr<catalog::Catalog> catalog_;
   std::unique_ptr<Mounts> mounts_;
+  std::unique_ptr<Views> views_;
   std::unique_ptr<CommitGate> gate_;
 };
 

@@ -43,7 +43,15 @@ class EngineTest : public testing::Test {
   // Opens the engine of the server `name`. Each server has its own directory for local files; all servers use
   // the same bucket.
   std::unique_ptr<Engine> open(const std::string &name = "first") {
+    std::unique_ptr<Engine> engine;
+    const Status status = open(name, /*is_reader=*/false, &engine);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return engine;
+  }
+
+  Status open(const std::string &name, bool is_reader, std::unique_ptr<Engine> *out) {
     StartSettings start;
+    start.is_reader = is_reader;
     start.url = "file://" + (root_ / "bucket").string();
     start.is_local_bucket = true;
     start.base_dir = (root_ / name / "local").string();
@@ -54,12 +62,10 @@ class EngineTest : public testing::Test {
     options.settings = &settings_;
     options.server_id = name;
     options.warn = [this](const std::string &message) { warnings_.push_back(message); };
-    std::unique_ptr<Engine> engine;
     bool has_claimed = false;
-    const Status status = Engine::open(options, &engine, &has_claimed);
-    EXPECT_TRUE(status.ok()) << status.message();
-    EXPECT_TRUE(has_claimed);
-    return engine;
+    Status status = Engine::open(options, out, &has_claimed);
+    EXPECT_EQ(has_claimed, !is_reader);
+    return status;
   }
 
   fs::path root_;
@@ -154,6 +160,69 @@ TEST_F(EngineTest, read_only_is_a_setting_that_holds_at_once) {
   EXPECT_EQ(engine->may_write().code(), Code::kReadOnly);
   settings_.is_read_only = 0;
   EXPECT_TRUE(engine->may_write().ok());
+}
+
+// Returns the value of `key` in the shared family of the view.
+std::string get(const ViewPtr &view, const std::string &key) {
+  const catalog::TablePtr table = View::find(view, "d", "t");
+  if (!table) return "no table";
+  const std::unique_ptr<rocksdb::Iterator> rows = view->find_family(table->family_id)->iterator({});
+  rows->Seek(key);
+  return rows->Valid() && rows->key() == key ? rows->value().ToString() : "none";
+}
+
+TEST_F(EngineTest, a_reader_takes_each_state_whole_and_an_old_view_stays_as_it_was) {
+  settings_.durability = ATOLL_DURABILITY_SYNC;
+  std::unique_ptr<Engine> reader;
+  const Status early = open("reader", true, &reader);
+  EXPECT_EQ(early.code(), Code::kUnavailable) << early.message();
+
+  const std::unique_ptr<Engine> writer = open();
+  catalog::TableDef table = table_named("t");
+  ASSERT_TRUE(writer->catalog()->create(&table, false).ok());
+  ASSERT_TRUE(put(writer.get(), "k", "1").ok());
+  ASSERT_TRUE(writer->gate().publish_all().ok());
+  const Status opened = open("reader", true, &reader);
+  ASSERT_TRUE(opened.ok()) << opened.message();
+  const ViewPtr first = reader->views()->newest();
+  EXPECT_EQ(get(first, "k"), "1");
+  EXPECT_EQ(reader->may_write().code(), Code::kReadOnly);
+  ViewPtr next;
+  ASSERT_TRUE(reader->views()->take(&next).ok());
+  EXPECT_EQ(next, nullptr) << "there is nothing new";
+
+  uint64_t position = 0;
+  ASSERT_TRUE(put(writer.get(), "k", "2", &position).ok());
+  ASSERT_TRUE(writer->gate().after_commit(position).ok());
+  ASSERT_TRUE(reader->views()->take(&next).ok());
+  ASSERT_NE(next, nullptr);
+  EXPECT_EQ(reader->views()->newest(), first) << "it is not shown yet";
+  reader->views()->show(next);
+  EXPECT_EQ(get(reader->views()->newest(), "k"), "2");
+  EXPECT_EQ(get(first, "k"), "1");
+  EXPECT_EQ(reader->views()->wait_for_other(first, std::chrono::steady_clock::now()), next);
+}
+
+TEST_F(EngineTest, a_table_of_a_view_keeps_the_view_open) {
+  const std::unique_ptr<Engine> writer = open();
+  catalog::TableDef table = table_named("t");
+  ASSERT_TRUE(writer->catalog()->create(&table, false).ok());
+  ASSERT_TRUE(writer->gate().publish_all().ok());
+  std::unique_ptr<Engine> reader;
+  ASSERT_TRUE(open("reader", true, &reader).ok());
+  catalog::TablePtr found = View::find(reader->views()->newest(), "d", "t");
+  ASSERT_TRUE(put(writer.get(), "k", "1").ok());
+  ASSERT_TRUE(writer->gate().publish_all().ok());
+  ViewPtr next;
+  ASSERT_TRUE(reader->views()->take(&next).ok());
+  ASSERT_NE(next, nullptr);
+  reader->views()->show(std::move(next));
+  const fs::path views = root_ / "reader" / "local" / "reader" / "views";
+  const auto count = [&] { return std::distance(fs::directory_iterator(views), fs::directory_iterator()); };
+  EXPECT_EQ(count(), 2);
+  EXPECT_EQ(found->name, "t");
+  found.reset();
+  EXPECT_EQ(count(), 1) << "the last holder has closed it";
 }
 
 TEST_F(EngineTest, who_asks_for_the_running_engine_hears_why_there_is_none) {

@@ -51,8 +51,8 @@ std::vector<catalog::TablePtr> Mount::with_partitions(const std::shared_ptr<cons
   return tables;
 }
 
-Mounts::Mounts(lsm::Database *database, std::string directory)
-    : database_(database), directory_(std::move(directory)) {}
+Mounts::Mounts(atoll_store *store, lsm::Database *database, std::string directory)
+    : store_(store), database_(database), directory_(std::move(directory)) {}
 
 std::vector<std::string> Mounts::leftovers() const {
   std::vector<std::string> names;
@@ -76,7 +76,10 @@ Status Mounts::open(const std::string &source, const std::string &schema, const 
   if (error) return Status(Code::kNoSpace, "cannot create the directory " + parent + ": " + error.message());
   std::unique_ptr<lsm::PastDatabase> past;
   const std::string directory = parent + "/" + std::to_string(++opened_);
-  Status status = database_->open_past(when, schema, directory, &past);
+  const auto mount = [&](const char *to, atoll_mount **mounted) {
+    return atoll_store_mount(store_, when.c_str(), schema.c_str(), to, mounted);
+  };
+  Status status = database_->open_past(mount, directory, &past);
   if (status.ok()) status = read_tables(std::move(past), source, check, out);
   if (!status.ok()) fs::remove(parent, error);
   return status;

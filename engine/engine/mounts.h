@@ -65,9 +65,9 @@ class Mounts {
   // Says whether a state of the past may be shown. Its catalog has this record.
   using Check = std::function<Status(const catalog::MaskingRecord &masking)>;
 
-  // `database` must live longer than this object. `directory`: the local directory that gets the files of all
-  // mounts (<base>/past).
-  Mounts(lsm::Database *database, std::string directory);
+  // `store` and `database` must live longer than this object. `directory`: the local directory that gets the
+  // files of all mounts (<base>/past).
+  Mounts(atoll_store *store, lsm::Database *database, std::string directory);
 
   // Returns the names of schemas that an earlier process had mounted. Their directories in the data directory
   // may still exist.
@@ -88,6 +88,7 @@ class Mounts {
   bool remove(std::string_view schema);
 
  private:
+  atoll_store *const store_;
   lsm::Database *const database_;
   const std::string directory_;
   std::atomic<size_t> count_{0};

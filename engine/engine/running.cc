@@ -62,6 +62,11 @@ void let_in() { holds_back.store(false, std::memory_order_release); }
 
 Engine *running() { return running_engine.load(std::memory_order_acquire); }
 
+Engine *running_writer() {
+  Engine *engine = running();
+  return engine != nullptr && engine->views() == nullptr ? engine : nullptr;
+}
+
 Status why_not_running() {
   const MutexLock lock(mutex);
   return why_not;

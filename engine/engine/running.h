@@ -12,6 +12,9 @@ namespace atoll::engine {
 // nullptr while no engine runs. Every entry point of the handler therefore checks ready(), and fails with an
 // SQL error that says why no engine runs. Costs one atomic load.
 Engine *running();
+// The running engine if it owns its database; nullptr while no engine runs, and on a reader. For work that
+// needs the store of the bucket. Costs an atomic load.
+Engine *running_writer();
 // Whether statements can use the engine. Errors: kUnavailable when no engine runs, whatever the reason is;
 // the status that hold_back() got.
 Status ready();

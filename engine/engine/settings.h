@@ -17,7 +17,8 @@ struct StartSettings {
   std::string base_dir;          // <datadir>/#atoll: everything Atoll keeps on local disk
   bool is_local_bucket = false;  // the bucket is a directory (file://), not an S3 service
   bool take_over = false;
-  std::string mask_file;  // file of SQL statements that run in a clone before any user can open its tables
+  bool is_reader = false;  // the server shows what another server writes into the bucket (views.h)
+  std::string mask_file;   // file of SQL statements that run in a clone before any user can open its tables
 
   // The name of the bucket's directory if the bucket is a directory in the data directory, beside those of
   // the databases; otherwise empty.

@@ -44,11 +44,13 @@ class Database : public Rows, public Families, public Loads, public RunFiles, pu
   // Opens both databases, or creates them. Errors: kCorruption, kUnavailable, kNoSpace, kInvalid.
   static Status open(const DatabaseOptions &options, std::unique_ptr<Database> *out);
 
-  // Opens the past state that `when` names: a snapshot or a moment. Its local files come into `directory`,
-  // which must not exist. `schema`: a name that lists of mounts show to people. The state is read from the
-  // bucket, so the caller must have published changes that were only on the local disk. Errors, requests:
-  // those of atoll_store_mount(), and kCorruption.
-  virtual Status open_past(const std::string &when, const std::string &schema, const std::string &directory,
+  // Makes a mount of the state to open, with its local files in `directory`: a call of atoll_store_mount() or
+  // atoll_reader_view(), for example.
+  using MountState = std::function<atoll_result(const char *directory, atoll_mount **out)>;
+  // Opens a past state, or a state of another server's database, for reading. Its local files come into
+  // `directory`, which must not exist. The state is read from the bucket, so the caller must have published
+  // changes that were only on the local disk. Errors, requests: those of `mount`, and kCorruption.
+  virtual Status open_past(const MountState &mount, const std::string &directory,
                            std::unique_ptr<PastDatabase> *out) = 0;
 
   // Flushes all memtables, so that the next open needs no WAL, and waits for background work. Destroy the

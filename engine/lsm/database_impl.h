@@ -78,7 +78,7 @@ class DatabaseImpl final : public Database {
   std::vector<std::pair<std::string, uint64_t>> counters() override;
   std::vector<TableFile> table_files() override;
   std::vector<Compaction> compactions() override { return compactions_->list(); }
-  Status open_past(const std::string &when, const std::string &schema, const std::string &directory,
+  Status open_past(const MountState &mount, const std::string &directory,
                    std::unique_ptr<PastDatabase> *out) override;
   Status shut_down() override;
 

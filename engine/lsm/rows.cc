@@ -8,6 +8,11 @@
 #include "lsm/raw.h"
 
 namespace atoll::lsm {
+namespace {
+
+constexpr char kNoKey[] = "no key";  // of the marker family; nothing writes an entry with it
+
+}  // namespace
 
 rocksdb::Status Rows::write(Side side, const rocksdb::WriteOptions &options, rocksdb::WriteBatch *batch) {
   return Raw::below(this, side)->Write(options, batch);
@@ -42,14 +47,20 @@ rocksdb::Status Rows::get_marker(const rocksdb::Slice &key, std::string *value) 
   return Raw::below(this, Side::kMain)->Get(rocksdb::ReadOptions(), marker_handle(), key, value);
 }
 
-Status Rows::write_unlocked(rocksdb::WriteBatch *batch, bool sync) {
+Status Rows::write_mark(const CommitMark &mark) {
+  rocksdb::WriteBatch nothing;
+  (void)nothing.Delete(marker_handle(), kNoKey);  // as put_mark() below
+  return write_marked(&nothing, false, mark);
+}
+
+Status Rows::write_marked(rocksdb::WriteBatch *batch, bool sync, const CommitMark &mark) {
   rocksdb::WriteOptions options;
   options.sync = sync;
   if (sync) count_work(WorkKind::kLogSyncs);
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;
   // Cannot fail: only a batch with a size limit can refuse the mark, and Atoll's batches have no limit.
-  (void)put_mark(batch, CommitMark());
+  (void)put_mark(batch, mark);
   const SharedLock gate(*commit_gate());
   return from_rocksdb(Raw::of(this, Side::kMain)->Write(options, plain, batch));
 }

@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "base/status.h"
+#include "lsm/commit_mark.h"
 #include "lsm/family.h"
 
 namespace atoll::lsm {
@@ -46,7 +47,10 @@ class Rows {
   // Writes to main without row locks. Takes commit_gate() shared and adds a commit mark that has only the
   // time. For data that no other thread knows, or whose writers the caller serializes. `sync`: also syncs the
   // log. Errors: as a write.
-  Status write_unlocked(rocksdb::WriteBatch *batch, bool sync);
+  Status write_unlocked(rocksdb::WriteBatch *batch, bool sync) { return write_marked(batch, sync, {}); }
+  // Writes an entry to the log that changes nothing, with `mark`: all commits up to its GTID are in the log
+  // before it. Errors: as a write.
+  Status write_mark(const CommitMark &mark);
 
   // The sequence number of the oldest snapshot of main that is not released; UINT64_MAX: there is no
   // snapshot.
@@ -62,6 +66,7 @@ class Rows {
 
  private:
   friend struct Raw;
+  Status write_marked(rocksdb::WriteBatch *batch, bool sync, const CommitMark &mark);
   virtual rocksdb::TransactionDB *db(Side side) = 0;
 };
 

@@ -77,7 +77,12 @@ struct State {
     lsm::DatabaseOptions options;
     options.block_cache_bytes = kBlockCacheBytes;
     ATOLL_RETURN_IF_ERROR(lsm::PastDatabase::visit(visitor, when, directory, options, &database));
-    return catalog::Catalog::read_tables(database->catalog_family(), &tables);
+    std::unique_ptr<catalog::Catalog> catalog;
+    ATOLL_RETURN_IF_ERROR(catalog::Catalog::open_past(database->catalog_family(), &catalog));
+    // A whole partitioned table has no rows of its own, and those under internal names are copies.
+    for (catalog::TablePtr &table : catalog->list(""))
+      if (!table->logical_only && !catalog::is_internal(table->name)) tables.push_back(std::move(table));
+    return Status::Ok();
   }
 };
 

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/file.h"
+#include "bridge/callback.h"
+#include "bridge/reader.h"
 #include "bridge/result.h"
 #include "cloudfs/past_files.h"
 #include "lsm/database_impl.h"
@@ -71,17 +73,9 @@ class PastDatabaseImpl final : public PastDatabase {
     std::filesystem::remove_all(directory_, ignored);
   }
 
-  Status visit(const atoll_visitor *visitor, const std::string &when) {
+  Status mount(const Database::MountState &mount) {
     atoll_mount *mounted = nullptr;
-    const atoll_result result = atoll_visitor_mount(visitor, when.c_str(), directory_.c_str(), &mounted);
-    mount_ = own(mounted);
-    return bridge::to_status(result);
-  }
-
-  Status mount(atoll_store *store, const std::string &when, const std::string &schema) {
-    atoll_mount *mounted = nullptr;
-    const atoll_result result =
-        atoll_store_mount(store, when.c_str(), schema.c_str(), directory_.c_str(), &mounted);
+    const atoll_result result = mount(directory_.c_str(), &mounted);
     mount_ = own(mounted);
     return bridge::to_status(result);
   }
@@ -127,6 +121,17 @@ class PastDatabaseImpl final : public PastDatabase {
     return nullptr;
   }
   uint64_t commit_us() const override { return atoll_mount_commit_us(mount_.get()); }
+
+  std::vector<Gtid> gtids() const override {
+    std::vector<Gtid> gtids;
+    const auto add = [&gtids](uint32_t domain, uint32_t server, uint64_t sequence) {
+      gtids.push_back({domain, server, sequence});
+    };
+    bridge::Callback each(add);
+    atoll_mount_gtids(mount_.get(), &each, each.function<uint32_t, uint32_t, uint64_t>());
+    each.rethrow();
+    return gtids;
+  }
 
   std::vector<PastFile> files(Family *family, std::string_view begin, std::string_view end) override {
     std::vector<PastFile> found;
@@ -193,18 +198,20 @@ Status PastDatabase::visit(const atoll_visitor *visitor, const std::string &when
                            const std::string &directory, const DatabaseOptions &options,
                            std::unique_ptr<PastDatabase> *out) {
   auto past = std::make_unique<PastDatabaseImpl>(directory);
-  ATOLL_RETURN_IF_ERROR(past->visit(visitor, when).with("the state '" + when + "'"));
+  const auto mount = [&](const char *to, atoll_mount **mounted) {
+    return atoll_visitor_mount(visitor, when.c_str(), to, mounted);
+  };
+  ATOLL_RETURN_IF_ERROR(past->mount(mount).with("the state '" + when + "'"));
   ATOLL_RETURN_IF_ERROR(past->open(options, make_shared_parts(options), Opening::kWriteTables)
                             .with("opening the state '" + when + "' in " + directory));
   *out = std::move(past);
   return Status::Ok();
 }
 
-Status DatabaseImpl::open_past(const std::string &when, const std::string &schema,
-                               const std::string &directory, std::unique_ptr<PastDatabase> *out) {
-  if (options_.store == nullptr) return Status(Code::kInvalid, "there is no bucket");
+Status DatabaseImpl::open_past(const MountState &mount, const std::string &directory,
+                               std::unique_ptr<PastDatabase> *out) {
   auto past = std::make_unique<PastDatabaseImpl>(directory);
-  ATOLL_RETURN_IF_ERROR(past->mount(options_.store, when, schema));
+  ATOLL_RETURN_IF_ERROR(past->mount(mount));
   ATOLL_RETURN_IF_ERROR(
       past->open(options_, parts_, Opening::kReplayInMemory).with("opening that state in " + directory));
   *out = std::move(past);

@@ -1,5 +1,5 @@
-// A past state of a database, open for reading: in the server, beside the live database, or in a visitor,
-// which is a program that does not own the database.
+// A past state of a database, open for reading: in the server, beside the live database; in a visitor, which
+// is a program that does not own the database; or in a reader, which is a server that does not own it.
 //
 // A past state is a RocksDB database of its own in a local directory. Its table files are read through a
 // mount. In the server it shares the live database's block cache; a block that both databases have is cached
@@ -14,6 +14,7 @@
 
 #include "bridge/objstore.h"
 #include "cloudfs/past_files.h"
+#include "lsm/commit_mark.h"
 #include "lsm/database.h"
 
 namespace atoll::lsm {
@@ -46,6 +47,8 @@ class PastDatabase {
 
   virtual Family *catalog_family() = 0;
   virtual Family *find_family(uint32_t id) = 0;  // nullptr: no such family
+  // The last GTID of each replication domain among the commits.
+  virtual std::vector<Gtid> gtids() const = 0;
   // When the newest commit was made, in microseconds since 1970; 0: there was no commit.
   virtual uint64_t commit_us() const = 0;
   // Returns the table files of a family whose key ranges overlap [begin, end).
