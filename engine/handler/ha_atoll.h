@@ -16,6 +16,7 @@
 #include "handler/read/multi_range.h"
 #include "handler/read/search_keys.h"
 #include "handler/read/server_view.h"
+#include "handler/session/bound_view.h"
 #include "handler/session/session.h"
 #include "handler/share.h"
 #include "table/row_cursor.h"
@@ -180,7 +181,7 @@ class ha_atoll : public handler {
   bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return layout()->family()->side() == atoll::lsm::Side::kTemp; }
   atoll::table::ReadMode *mode() { return open_table_.mutable_mode(); }
-  void choose_layout();
+  int choose_layout();
 
   // functions for reading
   void choose_columns();
@@ -238,6 +239,8 @@ class ha_atoll : public handler {
   atoll::handler::ServerView view_{this};
   atoll::table::OpenTable open_table_{&view_};
   atoll::table::RowLocks row_locks_{open_table_};
+
+  atoll::handler::BoundView bound_view_;  // on a reader
 
   // the state of reading
   atoll::table::RowCursor reader_{&open_table_, &row_locks_, &view_};

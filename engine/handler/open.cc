@@ -153,8 +153,10 @@ Status ha_atoll::load_layout(const char *name) {
   if (table_share->tmp_table != NO_TMP_TABLE) found.table = ah::TemporaryTables::find(name);
   if (found.table)
     found.family = running->database()->temp_family();
-  else
+  else {
+    bound_view_.bind(ah::shown_view());
     found = ah::find_definition(parsed);
+  }
   const auto &[def, family] = found;
   if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
   if (is_outdated(table_share, *def))
@@ -212,6 +214,7 @@ int ha_atoll::close() {
   parallel_.reset();
   bulk_.reset();
   open_table_.set_layout(nullptr);
+  bound_view_.bind(nullptr);
   return 0;
 }
 
@@ -268,6 +271,7 @@ handler *ha_atoll::clone(const char *name, MEM_ROOT *mem_root) {
   auto *copy = static_cast<ha_atoll *>(::handler::clone(name, mem_root));
   if (copy != nullptr) {
     copy->open_table_.set_layout(layout());
+    copy->bound_view_ = bound_view_;
     copy->session_ = session_;
     *copy->mode() = *mode();
   }

@@ -61,6 +61,12 @@ class Share final : public Handler_share {
   // The number of rows, for the optimizer, with those of open transactions. Approximate.
   std::atomic<int64_t> rows{-1};  // -1: unknown
 
+  // The numbers of rows and of AUTO_INCREMENT are loaded again: a reader shows another state of the table.
+  void forget_numbers() {
+    next_auto_increment = 0;
+    rows = -1;
+  }
+
   table::EstimateCache estimates;
 
   // The number of rows when records_per_key was sampled.

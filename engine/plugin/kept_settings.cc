@@ -38,6 +38,14 @@ Status change(atoll_store *store, const uint32_t *retention_s, const uint64_t *b
   return bridge::to_status(atoll_store_change_settings(store, retention_s, bytes_max, schedule, grace_s));
 }
 
+// The settings of the database are the writer's. Returns 0 when no engine runs, else raises an error.
+int refuse_on_reader() {
+  if (engine::running() == nullptr) return 0;
+  my_printf_error(ER_OPTION_PREVENTS_STATEMENT, "ATOLL: nothing was changed: %s", MYF(0),
+                  engine::may_write().message());
+  return 1;
+}
+
 }  // namespace
 
 unsigned long long number_in(MYSQL_THD thd, const char *name, st_mysql_value *value, unsigned long long min,
@@ -56,8 +64,8 @@ unsigned long long number_in(MYSQL_THD thd, const char *name, st_mysql_value *va
 
 int keep_in_bucket(const uint32_t *retention_s, const uint64_t *bytes_max, const char *schedule,
                    uint32_t grace_s) {
-  const engine::Engine *running = engine::running();
-  if (running == nullptr) return 0;
+  const engine::Engine *running = engine::running_writer();
+  if (running == nullptr) return refuse_on_reader();
   const Status status = change(running->store(), retention_s, bytes_max, schedule, grace_s);
   if (status.ok()) return 0;
   my_printf_error(ER_WRONG_VALUE_FOR_VAR, "ATOLL: nothing was changed, as the bucket could not store it: %s",
@@ -72,7 +80,7 @@ unsigned kept_retention(const atoll_store *store, unsigned shown_s) {
 }
 
 void tell_of_grace(MYSQL_THD thd) {
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
   if (running == nullptr) return;
   const atoll_kept_settings kept = read_kept(running->store());
   const uint64_t now = now_ms();

@@ -7,6 +7,7 @@
 
 #include "plugin/show/info_schema.h"
 #include "plugin/plugin.h"
+#include "plugin/reading/wait_function.h"
 #include "plugin/snapshots/clone_functions.h"
 #include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_functions.h"
@@ -35,6 +36,7 @@ Plugin_function clone_table_function(ours::clone_table_function());
 Plugin_function clone_database_function(ours::clone_database_function());
 Plugin_function mount_function(ours::mount_function());
 Plugin_function unmount_function(ours::unmount_function());
+Plugin_function wait_function(ours::wait_function());
 
 // A view holds no resources, so there is nothing to release when the server unloads it.
 int deinit_view(void *) { return 0; }
@@ -94,6 +96,7 @@ function_plugin(&snapshot_function, "atoll_snapshot", "ATOLL_SNAPSHOT(name): kee
 function_plugin(&drop_snapshot_function, "atoll_drop_snapshot", "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up"),
 function_plugin(&mount_function, "atoll_mount", "ATOLL_MOUNT(schema, as, when): shows a schema as it was, to read"),
 function_plugin(&unmount_function, "atoll_unmount", "ATOLL_UNMOUNT(schema): ends what ATOLL_MOUNT() began"),
+function_plugin(&wait_function, "atoll_wait", "ATOLL_WAIT(position, seconds): waits until the tables have all transactions up to a GTID position"),
 function_plugin(&clone_table_function, "atoll_clone_table", "ATOLL_CLONE_TABLE(table, new table): a table with the same rows, without copying them"),
 function_plugin(&clone_database_function, "atoll_clone_database", "ATOLL_CLONE_DATABASE(schema, other schema): clones of all its ATOLL tables")
 maria_declare_plugin_end;

@@ -55,6 +55,8 @@ Status try_waiting() ATOLL_REQUIRES(mutex) {
   engine::Engine *running = engine::running();
   if (running == nullptr)
     return open_with_keys({waiting.access_key, waiting.secret_key, waiting.session_token});
+  if (running->store() == nullptr)
+    return Status(Code::kInvalid, "a reader takes new keys from its configuration: restart it");
   return bridge::to_status(atoll_store_try_keys(running->store(), waiting.access_key.c_str(),
                                                 waiting.secret_key.c_str(), waiting.session_token.c_str()));
 }

@@ -4,7 +4,6 @@
 
 #include "handler/server.h"
 
-#include <mysql/service_kill_statement.h>
 #include <mysqld.h>
 #include <unistd.h>
 
@@ -30,6 +29,7 @@
 #include "engine/running.h"
 #include "engine/waiting.h"
 #include "handler/session/coordinator_log.h"
+#include "handler/session/session.h"
 #include "handler/handlerton.h"
 #include "handler/statistics/open_shares.h"
 #include "plugin/host/background.h"
@@ -38,7 +38,11 @@
 #include "plugin/recovery/gtid_state.h"
 #include "plugin/recovery/lost_tables.h"
 #include "plugin/host/heap.h"
+#include "plugin/host/offer.h"
 #include "plugin/host/service_manager.h"
+#include "plugin/host/statement_hooks.h"
+#include "plugin/reading/follower.h"
+#include "plugin/reading/promotion.h"
 #include "plugin/recovery/side_files.h"
 #include "plugin/plugin.h"
 #include "plugin/show/name_hint.h"
@@ -79,13 +83,18 @@ struct State {
   uint64_t next_try_second = 0;
   std::unique_ptr<engine::Engine> owned;
   std::unique_ptr<SideFiles> side_files;
+  std::unique_ptr<ViewFiles> view_files;  // of a reader, until the follower has them
+  std::unique_ptr<Follower> follower;
   std::unique_ptr<Background> background, heap;
   std::unique_ptr<TableMover> mover;
   std::unique_ptr<SnapshotKeeper> keeper;
   std::unique_ptr<Masking> masking;
   std::unique_ptr<NameHint> names;
   std::atomic<bool> stopping{false};  // interrupts the work of the background thread
-  KeyOffer offered_keys;
+  Offer<OfferedKeys> offered_keys;
+  Offer<const void *> promotions;           // of become_writer(): the THD that asks
+  std::unique_ptr<engine::Engine> retired;  // the reader that this server was before its promotion
+  DdlGtids ddl_gtids;                       // only the background thread uses it
   uint64_t synced_position = 0;  // the log was synced up to here; only the background thread uses it
 };
 
@@ -98,41 +107,6 @@ Status make_base_dir(const std::string &path) {
   }
   return Status(Code::kInvalid, "the directory " + path + " cannot be used: " + std::strerror(errno) +
                                     ". The server's user must be able to write there");
-}
-
-// Whether the statement of the calling thread was killed, for waits inside the engine that do not know their
-// statement.
-bool is_killed() {
-  const THD *thd = current_thd;
-  return thd != nullptr && is_statement_killed(thd);
-}
-
-void warn_statement(const std::string &message) {
-  if (current_thd != nullptr)
-    push_warning_printf(current_thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, "ATOLL: %s",
-                        message.c_str());
-}
-
-// Whether the statement of the calling thread has run for max_statement_time. A replica's thread has no such
-// limit.
-bool is_out_of_time() {
-  const THD *thd = current_thd;
-  if (thd == nullptr || thd->slave_thread || thd->variables.max_statement_time == 0) return false;
-  return microsecond_interval_timer() - thd->start_utime >= thd->variables.max_statement_time;
-}
-
-// Shows in SHOW PROCESSLIST that the statement of the calling thread waits for the bucket.
-void show_wait(bool waits) {
-  static PSI_stage_info waiting = {0, "Waiting for the bucket", 0};
-  thread_local PSI_stage_info before;
-  THD *thd = current_thd;
-  if (thd == nullptr) return;
-  if (waits) {
-    thd->backup_stage(&before);
-    THD_STAGE_INFO(thd, waiting);
-  } else {
-    THD_STAGE_INFO(thd, before);
-  }
 }
 
 engine::Options engine_options(const engine::StartSettings &start) {
@@ -184,9 +158,16 @@ Status open_all(const engine::StartSettings &settings) {
   }
   watch_locks(opened->transactions()->locks());
   const std::filesystem::path data_dir = data_directory(settings);
-  state.side_files = std::make_unique<SideFiles>(
-      opened->catalog(), data_dir.string(),
-      FileModes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)});
+  const FileModes modes{static_cast<mode_t>(my_umask_dir), static_cast<mode_t>(my_umask)};
+  if (opened->views() != nullptr) {
+    const auto own_type = static_cast<uint8_t>(state.hton->db_type);
+    state.view_files = std::make_unique<ViewFiles>(data_dir, modes, own_type);
+    ATOLL_RETURN_IF_ERROR(state.view_files->make(*opened->views()->newest()));
+    state.owned = std::move(opened);
+    return Status::Ok();
+  }
+  ViewFiles::remove_all(data_dir);
+  state.side_files = std::make_unique<SideFiles>(opened->catalog(), data_dir.string(), modes);
   restore_side_files(state.side_files.get(), opened->was_restored());
   remove_former_mounts(opened->mounts(), data_dir.string());
   prepare_ddl_recovery(*opened->catalog(), data_dir);
@@ -215,15 +196,18 @@ uint64_t retry_seconds() {
 // first connection, or, if the engine opens later, before a statement can use the engine. By then the server
 // has finished recovery from its DDL log, for which it must open tables.
 void close_what_is_not_masked() {
+  if (state.owned->views() != nullptr) return;  // a reader takes no view of them
   state.masking = Masking::begin(state.owned.get(), state.settings.mask_file);
 }
 
 void announce() {
-  forget_secrets(&state.settings);
+  if (state.owned->views() == nullptr) forget_secrets(&state.settings);  // a promotion needs them
   state.opener.reset();
   if (mysqld_server_started) close_what_is_not_masked();
   engine::set_running(state.owned.get());
   use_kept_settings();
+  if (engine::Views *views = state.owned->views())
+    state.follower = std::make_unique<Follower>(views, std::move(state.view_files));
   log_info(std::string("version ") + kVersionText + ": " + database_text());
 }
 
@@ -338,6 +322,42 @@ bool try_offered_keys() {
   return true;
 }
 
+// Lets the reader run again after a promotion has failed.
+void be_reader_again() {
+  state.settings.is_reader = true;
+  state.side_files.reset();
+  state.owned = std::move(state.retired);
+  engine::Views *views = state.owned->views();
+  state.follower = std::make_unique<Follower>(views, std::move(state.view_files));
+  engine::set_running(state.owned.get());
+}
+
+// The former writer is not waited for: somebody has decided that this server takes its place, and the claim
+// fences it. So neither of the two can lose what the other one has acknowledged with atoll_durability=sync.
+Status promote(const void *statement) {
+  if (!state.owned || state.owned->views() == nullptr) return engine::ready();
+  state.view_files = state.follower->stop();
+  state.follower.reset();
+  const Status why(Code::kUnavailable, "this server is becoming the writer; repeat the statement");
+  engine::hold_back(why);
+  Status status = leave(state.owned.get(), statement);
+  engine::set_not_running(why);
+  engine::let_in();
+  state.retired = std::move(state.owned);
+  state.settings.is_reader = false;
+  const bool takes_over = std::exchange(state.settings.take_over, true);
+  if (status.ok()) {
+    retire(state.retired.get());
+    state.opener.reset(atoll_opener_new());
+    status = guarded(try_again);
+  }
+  state.settings.take_over = takes_over;
+  if (!status.ok()) be_reader_again();
+  log_info(status.ok() ? "this server was a reader and is the writer now"
+                       : "this server remains a reader: " + std::string(status.message()));
+  return status;
+}
+
 void open_later(uint64_t second) {
   if (state.next_try_second == 0) state.next_try_second = second + retry_seconds();
   if (!mysqld_server_started) return;
@@ -350,15 +370,18 @@ void open_later(uint64_t second) {
 
 void tick(uint64_t second) {
   engine::Engine *running = engine::running();
+  if (const auto statement = state.promotions.take()) return state.promotions.answer(promote(*statement));
   if (running == nullptr) return open_later(second);
   if (state.offered_keys.take())
     state.offered_keys.answer(
         Status(Code::kUnavailable, "the engine has just started; repeat the statement"));
+  if (running->views() != nullptr) return;
   sync_appended(running);
   engine::BucketWaits::of_process().look(running->store());
   // A fenced server must not write anything, not even statistics and copies of the server's files.
   if (!bridge::ok(atoll_store_may_write(running->store()))) return;
   log_failure(running->catalog()->reclaim());
+  log_failure(state.ddl_gtids.look(*running).with("writing the GTID of a DDL statement to the log"));
   if (second % kSweepSeconds == 0) log_failure(state.side_files->sweep());
   log_failure(handler::refresh_statistics([] { return state.stopping.load(); }));
   if (second % kStatisticsSeconds == 0) log_failure(running->catalog()->write_statistics());
@@ -404,6 +427,7 @@ void stop_instance() {
   // stop_waiting() must come before the threads end, because the background thread may wait for a flush, and
   // the flush for room in the upload backlog.
   if (state.owned) state.owned->stop_waiting();
+  state.follower.reset();
   state.keeper.reset();
   state.names.reset();
   state.heap.reset();
@@ -417,6 +441,7 @@ void stop_instance() {
     state.side_files.reset();
     state.owned.reset();
   }
+  state.retired.reset();
   forget_secrets(&state.settings);
   state.opener.reset();
   engine::set_not_running(stopped);
@@ -433,7 +458,14 @@ void stop_own_statements() {
 
 Status open_with_keys(OfferedKeys keys) {
   if (!is_worth_another_try()) return engine::ready();
-  return state.offered_keys.offer(std::move(keys));
+  return state.offered_keys.make(std::move(keys));
+}
+
+Status become_writer(const void *statement) {
+  const handler::Session *session = handler::Session::of(current_thd, false);
+  if (session != nullptr && session->has_transaction())
+    return Status(Code::kInvalid, "end the transaction of this connection first: COMMIT or ROLLBACK");
+  return state.promotions.make(statement);
 }
 
 // Logs which ATOLL tables have no rows, if the data directory is a backup made without #atoll.

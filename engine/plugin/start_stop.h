@@ -13,12 +13,19 @@
 // any thread.
 #pragma once
 
+#include <string>
+
 #include "base/status.h"
-#include "plugin/host/key_offer.h"
 
 struct handlerton;
 
 namespace atoll::plugin {
+
+// Keys for the bucket from a SET GLOBAL, while the engine waits for the bucket. An empty access key: the
+// secret key belongs to the access key in use.
+struct OfferedKeys {
+  std::string access_key, secret_key, session_token;
+};
 
 // Opens the engine with the settings of the system variables. Called once, from plugin init. An error is
 // logged, and engine::ready() returns it to statements; the return value is for tests.
@@ -34,6 +41,12 @@ void stop_own_statements();
 // stay. Blocks: until the background thread has tried. Errors: those of the try; kInterrupted; the reason of
 // engine::ready() when the engine does not wait.
 Status open_with_keys(OfferedKeys keys);
+
+// Makes this reader the writer (reading/promotion.h), on the background thread; waits for that. Does nothing
+// on a writer. `statement`: the THD of the calling thread, whose connection goes on. Errors: kInvalid while
+// its transaction has used ATOLL tables; kInterrupted; kUnavailable when transactions of other connections do
+// not end; and as Engine::open(). After an error the server is a reader as before.
+Status become_writer(const void *statement);
 
 // Makes the files of the data directory and the catalog agree (plugin/recovery/ddl_recovery.h). Requires: no
 // statement runs yet. `with_log`: called by the handlerton, when the server has finished recovery from its

@@ -5,16 +5,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <thread>
 
 #include <unistd.h>
 
-#include "base/memory_limit.h"
 #include "base/mutex.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
 #include "handler/server/innodb_settings.h"
+#include "plugin/default_sizes.h"
 #include "plugin/kept_settings.h"
+#include "plugin/reading/role_variable.h"
 #include "plugin/s3_keys.h"
 #include "plugin/snapshots/snapshot_schedule.h"
 #include "plugin/sysvars.h"
@@ -36,6 +36,12 @@ TYPELIB durability_typelib = {array_elements(durability_names) - 1, "", durabili
 const char *compression_names[] = {"none", "lz4", "zstd", "zlib", nullptr};
 TYPELIB compression_typelib = {array_elements(compression_names) - 1, "", compression_names, nullptr};
 
+// The positions in this list are the values of role_value.
+constexpr unsigned long kReader = 1;
+const char *role_names[] = {"writer", "reader", nullptr};
+TYPELIB role_typelib = {array_elements(role_names) - 1, "", role_names, nullptr};
+unsigned long role_value;
+
 char *url_value, *endpoint_value, *region_value, *access_key_value, *secret_key_value, *session_token_value,
     *ca_file_value, *addressing_value, *sse_value, *sse_kms_key_id_value;
 engine::Settings live;
@@ -51,28 +57,8 @@ char *snapshot_schedule_value, *mask_file_value;
 // What atoll_durability=auto stands for. Set once, by take_settings().
 unsigned long automatic_durability = ATOLL_DURABILITY_LOCAL;
 
-// What a server needs beside the block cache while it writes much: its own memory, memtables, compactions.
-constexpr unsigned long long kOtherMemory = 256 * kMiB;
-
-// A quarter of the memory, 64 MiB to 1 GiB, because a server has other caches, too. Little memory is needed
-// for other things first.
-unsigned long long default_block_cache_size() {
-  const unsigned long long memory = memory_limit_bytes();
-  const unsigned long long rest = memory - std::min<unsigned long long>(memory, kOtherMemory);
-  return std::clamp<unsigned long long>(std::min(memory / 4, rest) / kMiB * kMiB, 64 * kMiB, kGiB);
-}
-
-// A sixteenth of the memory, 64 MiB to 1 GiB. A transaction that uses more than half of this writes its
-// changes to local disk and commits by ingestion; few transactions should need that.
-unsigned long long default_transaction_memory() {
-  return std::clamp<unsigned long long>(memory_limit_bytes() / 16 / kMiB * kMiB, 64 * kMiB, kGiB);
-}
-
-// All cores, but at most 8: with more threads, one scan would slow down all other connections.
-unsigned int default_scan_threads() { return std::clamp(std::thread::hardware_concurrency(), 1U, 8U); }
-
 void update_store_limits() {
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
   if (running == nullptr) return;
   atoll_store_set_durability(running->store(), static_cast<uint8_t>(live.durability), live.lag_ms_max,
                              live.lag_bytes_max);
@@ -86,10 +72,14 @@ unsigned retention_now(const engine::Engine &running) ATOLL_REQUIRES(history_mut
 // Tells the store how much history to keep.
 void apply_history() {
   const MutexLock lock(history_mutex);
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
   if (running == nullptr) return;
   applied_retention_s = retention_now(*running);
   atoll_store_set_history(running->store(), applied_retention_s, live.history_bytes_max);
+}
+
+int check_role(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
+  return check_role_change(thd, role_typelib, value, static_cast<unsigned long *>(save));
 }
 
 int check_history_retention(MYSQL_THD thd, st_mysql_sys_var *, void *save, st_mysql_value *value) {
@@ -118,13 +108,13 @@ void update_history_max_bytes(MYSQL_THD, st_mysql_sys_var *, void *variable, con
 
 void update_cache_size(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
   if (running != nullptr) atoll_store_set_cache_bytes(running->store(), running->fitting_cache_bytes());
 }
 
 void update_backlog_max(MYSQL_THD, st_mysql_sys_var *, void *variable, const void *value) {
   *static_cast<unsigned long long *>(variable) = *static_cast<const unsigned long long *>(value);
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
   if (running != nullptr)
     atoll_store_set_backlog_bytes_max(running->store(), running->fitting_backlog_bytes());
 }
@@ -214,6 +204,11 @@ MYSQL_SYSVAR_BOOL(
     "At start, take the bucket from another server that is still running: that one turns read-only. "
     "OFF: refuse to start while another server owns the bucket",
     nullptr, nullptr, 0);
+MYSQL_SYSVAR_ENUM(
+    role, role_value, PLUGIN_VAR_RQCMDARG,
+    "writer: this server owns the database in the bucket. reader: it shows what the writer has "
+    "in the bucket, follows it by itself, and changes nothing. SET GLOBAL makes a writer of a reader",
+    guarded_check<check_role>, nullptr, 0, &role_typelib);
 MYSQL_SYSVAR_UINT(request_timeout, live.request_timeout_s, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                   "Seconds one request to the bucket may take, first byte to last, before it is repeated",
                   nullptr, nullptr, 30, 1, 600, 0);
@@ -335,6 +330,7 @@ st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(url),
                                  MYSQL_SYSVAR(s3_sse),
                                  MYSQL_SYSVAR(s3_sse_kms_key_id),
                                  MYSQL_SYSVAR(take_over),
+                                 MYSQL_SYSVAR(role),
                                  MYSQL_SYSVAR(request_timeout),
                                  MYSQL_SYSVAR(durability),
                                  MYSQL_SYSVAR(lag_max_ms),
@@ -400,6 +396,7 @@ engine::StartSettings take_settings() {
   settings.secret_key = take_secret(&secret_key_value);
   settings.session_token = take_secret(&session_token_value);
   settings.take_over = take_over_value != 0;
+  settings.is_reader = role_value == kReader;
   settings.mask_file = text_of(mask_file_value);
   automatic_durability = settings.is_local_bucket ? ATOLL_DURABILITY_LOCAL : ATOLL_DURABILITY_ASYNC;
   if (live.durability == kDurabilityAuto) live.durability = automatic_durability;
@@ -434,7 +431,8 @@ KeptValues shown_settings() {
 }  // namespace
 
 void use_kept_settings() {
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
+  if (running == nullptr) return;
   const KeptValues configured = shown_settings();
   const KeptValues used = merge_with_bucket(running->store(), configured, default_kept_settings());
   mysql_mutex_lock(&LOCK_global_system_variables);
@@ -446,7 +444,7 @@ void use_kept_settings() {
 }
 
 void tend_kept_settings() {
-  const engine::Engine *running = engine::running();
+  const engine::Engine *running = engine::running_writer();
   if (running == nullptr) return;
   store_what_is_shown(running->store(), shown_settings(), default_kept_settings(), history_grace_s);
   {

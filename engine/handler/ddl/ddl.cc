@@ -410,7 +410,8 @@ void drop_database(handlerton *, char *path) {
   while (!directory.empty() && directory.back() == '/') directory.pop_back();
   const std::string name = directory.substr(directory.find_last_of('/') + 1);
   (void)unlink((directory + "/" + atoll::engine::kMountMarker).c_str());
-  if (atoll::engine::running()->mounts()->remove(name)) return;
+  if (atoll::engine::running()->views() != nullptr || atoll::engine::running()->mounts()->remove(name))
+    return;
   remove_leftovers(directory);
   const Status status = atoll::engine::running()->catalog()->drop_database(name);
   if (!status.ok() && status.code() != Code::kNotFound) atoll::log_error(status.message());

@@ -1,5 +1,5 @@
-// Finds the definition of a table and the column family of its rows: in the present, or in a mounted state of
-// the past.
+// Finds the definition of a table and the column family of its rows: in the present, in a mounted state of
+// the past, or, on a reader, in the view that the connection reads.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "catalog/catalog.h"
+#include "engine/views.h"
 #include "handler/ddl/table_name.h"
 #include "lsm/family.h"
 
@@ -17,15 +18,20 @@ struct Definition {
   lsm::Family *family = nullptr;  // nullptr: the table's column family is missing
 };
 
-// Finds a table in the present or in a mount. This function and all below require a running engine.
+// Finds a table in the present, in a mount or in shown_view(). This function and all below require a running
+// engine.
 Definition find_definition(const TableName &name);
+// On a reader: the view that the transaction of the calling thread reads; the newest one if it has read none.
+// nullptr: this server is no reader.
+engine::ViewPtr shown_view();
 // Returns the definitions of all tables of `database`, a directory name.
 std::vector<catalog::TablePtr> definitions_in(std::string_view database);
 
-// Whether `database`, a directory name, is a mount. A mount shows a state of the past, which no statement can
-// change.
+// Whether `database`, a directory name, is a mount, or a database on a reader. No statement can change what
+// these show.
 bool is_mounted(std::string_view database);
-Status past_is_read_only();  // kReadOnly: the error for a change of a mounted table or schema
+// kReadOnly: the error for a change of a mounted table or schema, or of a table on a reader.
+Status past_is_read_only();
 // Returns past_is_read_only() if `database` is mounted, else Ok.
 Status refuse_mounted(std::string_view database);
 // Whether the statement is DROP DATABASE. For a mounted schema that statement ends the mount (drop_database()

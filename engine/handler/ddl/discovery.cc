@@ -36,6 +36,9 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
   // The .frm file of a mounted table is not written, because the file would outlive the mount.
   const bool is_kept = !ah::is_mounted(name.database);
+  // The server deletes the .par file before it asks for a definition that has changed.
+  if (!is_kept && !def->par.empty())
+    (void)atoll::write_content(std::string(share->normalized_path.str) + ".par", def->par);
   const int error = share->init_from_binary_frm_image(
       thd, is_kept, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
       def->par.empty() ? nullptr : reinterpret_cast<const uchar *>(def->par.data()), def->par.size());

@@ -62,8 +62,7 @@ FOREIGN_KEY_INFO *info_of(THD *thd, const catalog::TableDef &child, const catalo
   info->referenced_table = lex_string(thd, ah::sql_name(key.parent_table));
   info->delete_method = option_of(key.on_delete);
   info->update_method = option_of(key.on_update);
-  const catalog::TablePtr parent =
-      atoll::engine::running()->catalog()->find(key.parent_database, key.parent_table);
+  const catalog::TablePtr parent = ah::find_definition({key.parent_database, key.parent_table}).table;
   const catalog::TableDescription unknown;
   const catalog::TableDescription &described = parent ? parent->description : unknown;
   add_columns(thd, key.columns, child.description, false, info);

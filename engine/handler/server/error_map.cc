@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/messages/lost_object.h"
+#include "engine/running.h"
 
 namespace atoll::handler {
 
@@ -66,6 +67,18 @@ int to_ha_error(const Status &status) {
   return is_lost_object(status) ? HA_ERR_FILE_TOO_SHORT : to_ha_error(status.code());
 }
 
+namespace {
+
+// On a reader, the first error of a statement says who writes; that the table is read-only would say too
+// little. On a writer, the table is what matters, and the reason is a warning.
+void report_read_only(THD *thd, const Status &status) {
+  const engine::Engine *running = engine::running();
+  if (running == nullptr || running->views() == nullptr) return warn(thd, status);
+  my_printf_error(ER_OPTION_PREVENTS_STATEMENT, "ATOLL: %s", MYF(0), status.message());
+}
+
+}  // namespace
+
 int report(THD *thd, const Status &status) {
   const int error = to_ha_error(status);
   switch (status.code()) {
@@ -84,10 +97,12 @@ int report(THD *thd, const Status &status) {
     case Code::kUnavailable:
     case Code::kNoSpace:
     case Code::kFenced:
-    case Code::kReadOnly:
     case Code::kInvalid:
     case Code::kNoMemory:
       warn(thd, status);
+      break;
+    case Code::kReadOnly:
+      report_read_only(thd, status);
       break;
     case Code::kCorruption:
     case Code::kBug:

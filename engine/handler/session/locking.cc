@@ -6,6 +6,7 @@
 #include "handler/ddl/definition.h"
 #include "handler/ddl/prepared_writers.h"
 
+using atoll::Code;
 using atoll::Status;
 namespace ah = atoll::handler;
 namespace at = atoll::table;
@@ -135,9 +136,9 @@ int ha_atoll::external_lock(THD *thd, int lock_type) {
   }
   mode()->may_change = lock_type == F_WRLCK;
   if (mode()->may_change) set_online_build(share_->online_build());
-  session_->open_tables++;
   session_->enter_statement();
-  choose_layout();
+  if (int error = choose_layout()) return error;
+  session_->open_tables++;
   const Status status = lock_type == F_WRLCK ? begin_foreign() : Status::Ok();
   return status.ok() ? 0 : fail(status);
 }
@@ -161,7 +162,7 @@ int ha_atoll::start_stmt(THD *thd, thr_lock_type lock_type) {
   choose_mode(thd, lock_type);
   if (is_part_of_caller && was_shared && !locking()) mode()->lock = at::RowLock::kShared;
   session_->enter_statement();
-  choose_layout();
+  if (int error = choose_layout()) return error;
   const Status status = mode()->may_change ? begin_foreign() : Status::Ok();
   return status.ok() ? 0 : fail(status);
 }
@@ -175,15 +176,31 @@ void ha_atoll::set_online_build(std::shared_ptr<atoll::table::OnlineBuild> build
 // Chooses the layout, and so the column family, by which the statement reads the table. If the transaction's
 // snapshot is older than the table's move to its own family, plain reads use the former layout. Locking reads
 // and writes always use the present layout. So once the transaction may have changed the table, plain
-// reads at that snapshot are refused (RowCursor::begin_reading()).
-void ha_atoll::choose_layout() {
+// reads at that snapshot are refused (RowCursor::begin_reading()). On a reader, chooses the layout of the
+// transaction's view.
+int ha_atoll::choose_layout() {
+  if (bound_view_.is_bound()) {
+    std::shared_ptr<const Layout> now;
+    const Status status = bound_view_.follow(session_, table, *layout(), &now);
+    if (status.code() == Code::kNotFound || status.code() == Code::kInvalid) return HA_ERR_TABLE_DEF_CHANGED;
+    if (!status.ok()) return fail(status);
+    if (!now) return 0;
+    reader_.close();
+    parallel_.reset();
+    const bool is_first = share_->layout()->def_ptr() != now->def_ptr();
+    open_table_.set_layout(std::move(now));
+    find_share();
+    if (is_first) share_->forget_numbers();
+    load_statistics();
+    return 0;
+  }
   open_table_.read_newest();
   const uint32_t table_id = layout()->def().id;
   if (!layout()->former() || !open_table_.is_newer_than_snapshot(layout()->def().readable_from.number))
-    return;
+    return 0;
   if (mode()->may_change) session_->note_change_of_moved(table_id);
-  if (locking() || session_->has_changed_moved(table_id)) return;
-  open_table_.read_former();
+  if (!locking() && !session_->has_changed_moved(table_id)) open_table_.read_former();
+  return 0;
 }
 
 // HANDLER ... OPEN keeps the table open between statements, without locks. Each READ is a consistent read.
@@ -194,7 +211,7 @@ void ha_atoll::init_table_handle_for_HANDLER() {
   session_->enter_statement();
   mode()->lock = at::RowLock::kNone;
   mode()->may_change = false;
-  choose_layout();
+  (void)choose_layout();  // after a change of the definition, the server has closed the HANDLER
 }
 
 // For a table in a mounted state of the past: refuses an ALTER, which would change the table, and marks every

@@ -84,9 +84,16 @@ bool Session::snapshot_is_shared_by_statements() const {
   return thd_tx_isolation(thd_) >= ISO_REPEATABLE_READ;
 }
 
-void Session::open_read_view() { transaction()->make_snapshot(); }
+void Session::open_read_view() {
+  transaction()->make_snapshot();
+  if (const engine::Views *views = engine::running()->views(); views != nullptr && !view_)
+    view_ = views->newest();
+}
 
-void Session::end_read_view() { transaction()->release_snapshot(); }
+void Session::end_read_view() {
+  transaction()->release_snapshot();
+  view_.reset();
+}
 
 void Session::before_write() {
   if (has_statement_savepoint_) return;
@@ -98,7 +105,7 @@ void Session::end_statement() {
   if (!transaction_) return;
   if (has_statement_savepoint_) transaction_->release_savepoint(statement_savepoint_);
   has_statement_savepoint_ = false;
-  if (!snapshot_is_shared_by_statements()) transaction_->release_snapshot();
+  if (!snapshot_is_shared_by_statements()) end_read_view();
   engine::running()->transactions()->locks()->clear_kill(transaction_->lock_owner());
 }
 
@@ -215,6 +222,7 @@ void Session::reset() {
     done = std::move(transaction_);
   }
   remove_dropped_temporary();
+  view_.reset();
   has_statement_savepoint_ = false;
   was_interrupted_ = false;
   committed_in_order_ = false;

@@ -13,6 +13,7 @@
 #include "base/work.h"
 #include "catalog/catalog.h"
 #include "engine/settings.h"
+#include "engine/views.h"
 #include "handler/foreign/violation.h"
 #include "handler/session/commit_mark.h"
 #include "handler/session/commit_order.h"
@@ -52,6 +53,11 @@ class Session {
   void open_read_view();
   // Under READ COMMITTED: releases the snapshot at the end of a statement.
   void end_read_view();
+  // On a reader: the view that the transaction reads, under READ COMMITTED the statement. nullptr: it has
+  // read nothing yet.
+  const engine::ViewPtr &view() const { return view_; }
+  // From now on view() returns `view`, until the transaction or, under READ COMMITTED, the statement ends.
+  void hold_view(engine::ViewPtr view) { view_ = std::move(view); }
   // Sets the statement savepoint before the first write of the statement.
   void before_write();
 
@@ -145,6 +151,7 @@ class Session {
   std::weak_ptr<lsm::SortBudget> sort_budget_;
   mutable Mutex mutex_;  // guards transaction_ against kill()
   std::unique_ptr<txn::Transaction> transaction_;
+  engine::ViewPtr view_;
   bool has_statement_savepoint_ = false;
   size_t statement_savepoint_ = 0;
   bool was_interrupted_ = false;     // an exception has interrupted a change, see note_exception()

@@ -16,10 +16,11 @@ void ha_atoll::load_statistics() {
     return;
   }
   atoll::table::TableStatistics known;
-  const bool is_past = open_table_.is_past();  // stored statistics are those of the present table
-  if (is_past ||
-      !atoll::table::decode(atoll::engine::running()->catalog()->statistics(layout()->def().id), &known))
-    known = {};
+  // A mount has none: stored statistics are those of the present table.
+  const bool is_unknown = open_table_.is_past() && !bound_view_.is_bound();
+  const atoll::catalog::Catalog &all =
+      bound_view_.is_bound() ? bound_view_.catalog() : *atoll::engine::running()->catalog();
+  if (is_unknown || !atoll::table::decode(all.statistics(layout()->def().id), &known)) known = {};
   if (known.records_per_key.size() == table_share->keys) share_->set_sample(known);
   if (known.rows < 0) {
     const ah::IndexLayout &index = layout()->primary_index();

@@ -33,6 +33,8 @@ Status ha_atoll::load_auto_increment() {
   uint64_t next = 0;
   if (is_temporary())
     next = ah::TemporaryTables::auto_increment(table_share->normalized_path.str);
+  else if (bound_view_.is_bound())
+    next = bound_view_.catalog().auto_increment(layout()->def().id);
   else if (!open_table_.is_past())
     next = atoll::engine::running()->catalog()->auto_increment(layout()->def().id);
   if (table_share->next_number_keypart == 0) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <log.h>
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "plugin/host/local_sql.h"
+#include "plugin/reading/gtid_list.h"
 
 namespace atoll::plugin {
 namespace {
@@ -24,13 +26,15 @@ bool is_in_binary_log(const Gtid &gtid) {
   return mysql_bin_log.lookup_domain_in_binlog_state(gtid.domain, &last) && last.seq_no >= gtid.sequence;
 }
 
-std::string text_of(const std::vector<Gtid> &gtids) {
-  std::string text;
-  for (const Gtid &gtid : gtids) {
-    text += (text.empty() ? "" : ",") + std::to_string(gtid.domain) + "-" + std::to_string(gtid.server) +
-            "-" + std::to_string(gtid.sequence);
-  }
-  return text;
+std::vector<Gtid> binary_log_position() {
+  String text;
+  if (mysql_bin_log.append_state_pos(&text)) return {};
+  return parse_gtids({text.ptr(), text.length()}).value_or(std::vector<Gtid>());
+}
+
+bool is_any_prepared(const engine::Engine &engine) {
+  const std::vector<txn::TransactionInfo> all = engine.transactions()->list();
+  return std::any_of(all.begin(), all.end(), [](const txn::TransactionInfo &info) { return info.prepared; });
 }
 
 }  // namespace
@@ -39,7 +43,7 @@ void continue_gtids(const engine::Engine &engine) {
   if (!engine.was_restored() || !opt_bin_log || !mysql_bin_log.is_open()) return;
   std::vector<Gtid> gtids = engine.newest_gtids();
   if (std::all_of(gtids.begin(), gtids.end(), is_in_binary_log)) return;
-  const std::string position = text_of(gtids);
+  const std::string position = gtid_text(gtids);
   const std::string statement = "SET GLOBAL gtid_binlog_state = '" + position + "'";
   std::string why = "the binary log of this server has other transactions";
   if (mysql_bin_log.is_empty_state()) {
@@ -57,6 +61,23 @@ void continue_gtids(const engine::Engine &engine) {
               ". New transactions get higher numbers. So that replicas at this position can connect, type "
               "before anything is written: RESET MASTER; " +
               statement);
+}
+
+Status DdlGtids::look(const engine::Engine &engine) {
+  const uint64_t generation = engine.catalog()->generation();
+  if (generation != std::exchange(generation_, generation)) looks_left_ = kLooks;
+  if (looks_left_ == 0 || !opt_bin_log || !mysql_bin_log.is_open()) return Status::Ok();
+  looks_left_--;
+  const std::vector<Gtid> logged = std::exchange(before_, binary_log_position());
+  if (covers(engine.newest_gtids(), logged) || is_any_prepared(engine)) return Status::Ok();
+  for (const Gtid &gtid : logged) {
+    if (covers(engine.newest_gtids(), {gtid})) continue;
+    lsm::CommitMark mark;
+    mark.gtid = gtid;
+    ATOLL_RETURN_IF_ERROR(engine.database()->write_mark(mark));
+    engine.gate().note_commit(mark);
+  }
+  return Status::Ok();
 }
 
 }  // namespace atoll::plugin

@@ -1,7 +1,11 @@
 // Lets the binary log of a new server go on where the lost server's has ended.
 #pragma once
 
-#include "base/namespace.h"
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "lsm/commit_mark.h"
 
 namespace atoll::engine {
 class Engine;
@@ -17,5 +21,28 @@ namespace atoll::plugin {
 //
 // Must be called when the binary log is open, in a thread that has no connection.
 void continue_gtids(const engine::Engine &engine);
+
+// Puts the GTIDs of DDL statements into the engine's log. The server writes a DDL statement to the binary log
+// when the engine has carried it out, so the engine does not learn its GTID; without it, the position of the
+// database, which readers wait for, would end before the statement until the next commit.
+//
+// After a change of the catalog, look() reads the position of the binary log once a second. One second later,
+// when no transaction is prepared, all transactions up to it are committed in the engine: the server prepares
+// each of them in the engine before it writes it to the binary log. Then the position is written to the log
+// with a change of nothing. Threads: one.
+class DdlGtids {
+ public:
+  // Called once a second. Writes at most once for each second after a change of the catalog. Errors: as a
+  // write.
+  Status look(const engine::Engine &engine);
+
+ private:
+  // A DDL statement reaches the binary log within this many seconds after its last change of the catalog.
+  static constexpr int kLooks = 10;
+
+  uint64_t generation_ = 0;        // of the catalog, at the last call
+  int looks_left_ = 0;             // how often look() still reads the position
+  std::vector<lsm::Gtid> before_;  // the position of the binary log at the last call
+};
 
 }  // namespace atoll::plugin

@@ -186,24 +186,35 @@ bool may_see(THD *thd) {
   return engine::running() != nullptr && !check_global_access(thd, PROCESS_ACL, true);
 }
 
-lsm::RangeEstimate estimate(lsm::Database *database, const catalog::Doomed::Range &range) {
-  lsm::Family *family = database->find_family(range.family_id);
-  return family == nullptr ? lsm::RangeEstimate{} : database->estimate(family, range.begin, range.end);
-}
+// The tables that this server shows: its own, or those of a reader's newest view.
+class Shown {
+ public:
+  const catalog::Catalog &catalog() const { return view_ ? view_->catalog() : *running_->catalog(); }
+  lsm::RangeEstimate estimate(const catalog::Doomed::Range &range) const {
+    lsm::Database *database = running_->database();
+    lsm::Family *family =
+        view_ ? view_->find_family(range.family_id) : database->find_family(range.family_id);
+    return family == nullptr ? lsm::RangeEstimate{} : database->estimate(family, range.begin, range.end);
+  }
+
+ private:
+  engine::Engine *const running_ = engine::running();
+  const engine::ViewPtr view_ = running_->views() == nullptr ? nullptr : running_->views()->newest();
+};
 
 int fill_tables(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
-  engine::Engine *running = engine::running();
-  for (const catalog::TablePtr &table : running->catalog()->list("")) {
+  const Shown shown;
+  for (const catalog::TablePtr &table : shown.catalog().list("")) {
     if (is_statement_killed(thd)) return 1;
     lsm::RangeEstimate size;
-    if (!table->logical_only) size = estimate(running->database(), catalog::table_range(*table));
+    if (!table->logical_only) size = shown.estimate(catalog::table_range(*table));
     Row row(thd, list->table);
     row.name(table->database).name(table->name).number(table->id).number(table->family_id);
     row.yes_no(table->own_family).number(table->prefix).text(compression_name(table->compression.algorithm));
     row.number(static_cast<uint64_t>(static_cast<int64_t>(table->compression.level)));
     row.number(table->versions.empty() ? 0 : table->versions.back().version).number(table->indexes.size());
-    row.number(size.bytes).number(size.entries).number_or_null(running->catalog()->auto_increment(table->id));
+    row.number(size.bytes).number(size.entries).number_or_null(shown.catalog().auto_increment(table->id));
     if (!row.store()) return 1;
   }
   return 0;
@@ -211,13 +222,12 @@ int fill_tables(THD *thd, TABLE_LIST *list, COND *) {
 
 int fill_indexes(THD *thd, TABLE_LIST *list, COND *) {
   if (!may_see(thd)) return 0;
-  engine::Engine *running = engine::running();
-  for (const catalog::TablePtr &table : running->catalog()->list("")) {
+  const Shown shown;
+  for (const catalog::TablePtr &table : shown.catalog().list("")) {
     if (table->logical_only) continue;
     for (const catalog::IndexDef &index : table->indexes) {
       if (is_statement_killed(thd)) return 1;
-      const lsm::RangeEstimate size =
-          estimate(running->database(), catalog::index_range(*table, index.ordinal));
+      const lsm::RangeEstimate size = shown.estimate(catalog::index_range(*table, index.ordinal));
       Row row(thd, list->table);
       row.name(table->database).name(table->name).text(index.name).number(index.ordinal).yes_no(index.unique);
       row.text(index.building ? "building" : "ready").number(size.bytes).number(size.entries);
@@ -266,7 +276,7 @@ int fill_locks(THD *thd, TABLE_LIST *list, COND *) {
 }
 
 int fill_files(THD *thd, TABLE_LIST *list, COND *) {
-  if (!may_see(thd)) return 0;
+  if (!may_see(thd) || engine::running_writer() == nullptr) return 0;
   engine::Engine *running = engine::running();
   std::map<uint64_t, uint64_t> sizes;
   const auto add_size = [&sizes](uint64_t number, uint64_t size) { sizes.emplace(number, size); };
@@ -334,7 +344,7 @@ struct SnapshotRow {
 };
 
 int fill_snapshots(THD *thd, TABLE_LIST *list, COND *) {
-  if (!may_see(thd)) return 0;
+  if (!may_see(thd) || engine::running_writer() == nullptr) return 0;
   std::vector<SnapshotRow> rows;
   const auto add_row = [&rows](const atoll_snapshot *snapshot) { rows.emplace_back(*snapshot); };
   const Status status = bridge::for_each_snapshot(engine::running()->store(), add_row);

@@ -72,7 +72,7 @@ std::string name_hint(const std::vector<catalog::TablePtr> &tables) {
 NameHint::NameHint() : background_([this](uint64_t) { look(); }) {}
 
 void NameHint::look() {
-  engine::Engine *running = engine::running();
+  engine::Engine *running = engine::running_writer();
   if (running == nullptr || !engine::may_write().ok()) return;
   const Clock::time_point now = Clock::now();
   const uint64_t generation = running->catalog()->generation();

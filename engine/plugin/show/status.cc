@@ -22,6 +22,7 @@
 #include "handler/server/callback.h"
 #include "handler/session/session.h"
 #include "plugin/plugin.h"
+#include "plugin/reading/gtid_list.h"
 #include "plugin/show/connections.h"
 #include "plugin/show/key_owners.h"
 #include "plugin/show/status.h"
@@ -53,9 +54,9 @@ std::string time_text(int64_t seconds) {
 
 void add_store(const engine::Engine &running, Numbers *out) {
   atoll_store_stats stats{};
-  atoll_store_get_stats(running.store(), &stats);
+  running.read_stats(&stats);
   atoll_store_health health{};
-  atoll_store_get_health(running.store(), &health);
+  if (running.store() != nullptr) atoll_store_get_health(running.store(), &health);
   out->counts.insert(out->counts.end(), {{"epoch", stats.epoch},
                                          {"requests_get", stats.requests_get},
                                          {"requests_put", stats.requests_put},
@@ -93,6 +94,26 @@ void add_store(const engine::Engine &running, Numbers *out) {
   out->texts.emplace_back("last_error",
                           ready.ok() ? bridge::text_of(stats.last_error) : std::string(ready.message()));
   out->texts.emplace_back("last_error_time", time_text(static_cast<int64_t>(health.last_error_ms / 1000)));
+}
+
+void add_views(const engine::Engine &running, Numbers *out) {
+  const engine::Views *views = running.views();
+  out->texts.emplace_back("role", views == nullptr ? "writer" : "reader");
+  if (views == nullptr) return;
+  const engine::ViewPtr newest = views->newest();
+  out->counts.insert(out->counts.end(),
+                     {{"reader_lag_ms", views->lag_ms()}, {"reader_views", views->count()}});
+  out->texts.emplace_back("reader_gtid", gtid_text(newest->gtids()));
+  out->texts.emplace_back("reader_commit_time",
+                          time_text(static_cast<int64_t>(newest->commit_us() / 1000000)));
+  out->texts.emplace_back("reader_writer", views->writer());
+}
+
+std::string reader_text(const engine::Views &views) {
+  return "reader of " + url_in_use() + ", which " +
+         (views.writer().empty() ? std::string("an unknown server") : views.writer()) + " writes; " +
+         std::to_string(views.lag_ms()) + " ms behind, GTID position '" + gtid_text(views.newest()->gtids()) +
+         "'";
 }
 
 void add_transactions(const engine::Engine &running, Numbers *out) {
@@ -139,6 +160,7 @@ Numbers collect(enum_var_type scope, THD *thd) {
     return numbers;
   }
   add_store(*running, &numbers);
+  add_views(*running, &numbers);
   add_transactions(*running, &numbers);
   for (const auto &[name, value] : running->database()->counters()) numbers.counts.emplace_back(name, value);
   add_work(scope, thd, &numbers);
@@ -198,6 +220,7 @@ void describe_report(std::ostream &text) {
 void describe_bucket(const engine::Engine &running, std::ostream &text) {
   Numbers numbers;
   add_store(running, &numbers);
+  add_views(running, &numbers);
   text << "BUCKET\n";
   for (const auto &[name, value] : numbers.texts) text << "  " << name << ' ' << value << '\n';
   write_counts(numbers.counts, text);
@@ -276,6 +299,7 @@ std::string database_text() {
   const engine::Engine *running = engine::running();
   if (running == nullptr) return {};
   atoll_store_stats stats{};
+  if (const engine::Views *views = running->views()) return reader_text(*views);
   atoll_store_get_stats(running->store(), &stats);
   atoll_store_health health{};
   atoll_store_get_health(running->store(), &health);

@@ -1,0 +1,45 @@
+// See bound_view.h.
+#include "handler/server.h"
+
+#include "handler/session/bound_view.h"
+
+#include "engine/running.h"
+#include "handler/ddl/table_name.h"
+
+namespace atoll::handler {
+namespace {
+
+// The .frm and .par of the table; of a partition, those of its table.
+std::string files_of(const catalog::TableDef &table, const engine::View &view) {
+  if (!is_partition(table.name)) return table.frm + table.par;
+  const catalog::TablePtr whole = view.catalog().find(table.database, whole_table(table.name));
+  return whole ? whole->frm + whole->par : std::string();
+}
+
+}  // namespace
+
+Status BoundView::layout_in(const engine::ViewPtr &view, const TABLE *table, const Layout &opened,
+                            std::shared_ptr<const Layout> *now) const {
+  const catalog::TableDef &before = opened.def();
+  const catalog::TablePtr found = engine::View::find(view, before.database, before.name);
+  if (!found) return Status(Code::kNotFound, "the writer has dropped or renamed the table");
+  if (files_of(before, *view_) != files_of(*found, *view))
+    return Status(Code::kInvalid, "the writer has changed the definition of the table");
+  lsm::Family *family = view->find_family(found->family_id);
+  if (family == nullptr) return Status(Code::kCorruption, "its column family is missing");
+  return build_layout(table, found, family, now);
+}
+
+Status BoundView::follow(Session *session, const TABLE *table, const Layout &opened,
+                         std::shared_ptr<const Layout> *now) {
+  const bool is_chosen = session->view() != nullptr;
+  const engine::ViewPtr view = is_chosen ? session->view() : engine::running()->views()->newest();
+  const Status status = view == view_ ? Status::Ok() : layout_in(view, table, opened, now);
+  if (status.ok()) view_ = view;
+  const bool differs = status.code() == Code::kNotFound || status.code() == Code::kInvalid;
+  if (is_chosen || (!status.ok() && !differs)) return status;
+  session->hold_view(view_);
+  return Status::Ok();
+}
+
+}  // namespace atoll::handler

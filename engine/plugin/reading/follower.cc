@@ -1,0 +1,113 @@
+// See follower.h.
+#include "handler/server.h"
+
+#include "plugin/reading/follower.h"
+
+#include <mysqld.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "base/messages/reason_first.h"
+#include "engine/running.h"
+#include "handler/ddl/table_name.h"
+#include "plugin/host/local_sql.h"
+
+namespace atoll::plugin {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEach{100};  // the rhythm of the thread
+constexpr std::chrono::milliseconds kPoll{500}, kIdleMax{10000};
+// After a new view the follower rests this many times as long as it took to open it.
+constexpr int kRestParts = 3;
+constexpr std::chrono::seconds kHurry{5};
+// How long FLUSH TABLES waits for statements that use a changed table. The server closes the table in any
+// case when the last of them ends, and new ones wait for that.
+constexpr char kSession[] = "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0";
+
+std::atomic<int64_t> hurries_until_ms{0};
+
+int64_t ms_of(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+// Whether the server must open the table anew, because `now` has another definition of it, or none.
+bool has_changed(const catalog::TableDef &table, const catalog::Catalog &now) {
+  const catalog::TablePtr later = now.find(table.database, table.name);
+  return !later || later->frm != table.frm || later->par != table.par;
+}
+
+}  // namespace
+
+Follower::Follower(engine::Views *views, std::unique_ptr<ViewFiles> files)
+    : views_(views),
+      files_(std::move(files)),
+      idle_(kPoll),
+      next_(Clock::now()),
+      ended_(next_),
+      background_(std::make_unique<Background>([this](uint64_t) { turn(); }, kLookEach)) {}
+
+std::unique_ptr<ViewFiles> Follower::stop() {
+  background_.reset();
+  return std::move(files_);
+}
+
+void Follower::hurry() { hurries_until_ms = ms_of(Clock::now() + kHurry); }
+
+void Follower::turn() {
+  if (!mysqld_server_started || abort_loop) return;
+  const Clock::time_point begin = Clock::now();
+  const bool hurries = ms_of(begin) < hurries_until_ms;
+  if (begin < (hurries ? std::min(next_, ended_ + kPoll) : next_)) return;
+  bool is_new = false;
+  const Status status = follow(&is_new);
+  complain(status);
+  const Clock::time_point end = ended_ = Clock::now();
+  idle_ = is_new || hurries ? kPoll : std::min(idle_ * 3 / 2, kIdleMax);
+  const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>((end - begin) * kRestParts);
+  next_ = end + (is_new ? std::max(kPoll, rest) : idle_);
+}
+
+Status Follower::follow(bool *is_new) {
+  engine::ViewPtr taken;
+  ATOLL_RETURN_IF_ERROR(views_->take(&taken));
+  if (!taken) return Status::Ok();
+  ATOLL_RETURN_IF_ERROR(files_->make(*taken));
+  const engine::ViewPtr before = views_->newest();
+  views_->show(taken);
+  if (before) close_changed(*before, *taken);
+  files_->remove_outdated();
+  *is_new = true;
+  return Status::Ok();
+}
+
+// Logs an error once, until another one comes or the reader follows again.
+void Follower::complain(const Status &status) {
+  const std::string now = status.ok() ? std::string() : status.message();
+  if (status.code() == Code::kInterrupted || now == complained_) return;
+  const bool was_behind = !std::exchange(complained_, now).empty();
+  if (!now.empty() && !was_behind)
+    log_warning("the reader does not follow the writer, and shows what it had " +
+                std::to_string(views_->lag_ms() / 1000) + " s ago; it tries again: " + reason_first(now));
+  else if (now.empty())
+    log_info("the reader follows the writer again");
+}
+
+// Statements that read a changed table go on with the former definition and the former view.
+void Follower::close_changed(const engine::View &before, const engine::View &now) {
+  std::string names;
+  for (const catalog::TablePtr &table : before.catalog().list("")) {
+    if (table->frm.empty() || handler::is_partition(table->name) || handler::is_internal(table->name))
+      continue;
+    if (!has_changed(*table, now.catalog())) continue;
+    names += (names.empty() ? "" : ", ") + quoted(handler::sql_name(table->database)) + "." +
+             quoted(handler::sql_name(table->name));
+  }
+  if (names.empty()) return;
+  LocalSql sql;
+  (void)sql.run(kSession);
+  (void)sql.run("FLUSH LOCAL TABLES " + names);  // the tables are marked even if the wait for them ends early
+}
+
+}  // namespace atoll::plugin
