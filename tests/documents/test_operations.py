@@ -28,6 +28,7 @@ from sessions import Command, Shell, missing_line
 SECTIONS = sessions.read("operations.md")
 NOT_WALKED = {
     "Add a replica": "tests/sql/test_seed.py does what this section shows",
+    "Add a reader": "tests/servers/test_reader.py does what this section shows",
     "Back up with MariaDB's own tools": "tests/history/test_backups.py does what this section shows",
 }
 # Sections whose steps stand in the text.
