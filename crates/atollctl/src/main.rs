@@ -220,12 +220,12 @@ async fn look(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<boo
 
 /// Runs one of the commands that begin with `clone`.
 async fn clone_command(cli: &Cli, printer: &Printer, inspector: &Inspector) -> Result<bool, StoreError> {
+    let connect = async |url: &str| connect_target(cli, &copy::TargetOptions::default(), url).await;
     match &cli.command {
         Command::Clone { action: Some(CloneAction::List { .. }), .. } => {
-            clones::list(printer, inspector).await
+            clones::list(printer, inspector, connect).await
         }
         Command::Clone { action: Some(CloneAction::DropExpired { yes, .. }), .. } => {
-            let connect = async |url: &str| connect_target(cli, &copy::TargetOptions::default(), url).await;
             clones::drop_expired(printer, inspector, Consent::of(*yes), connect).await
         }
         Command::Clone { new_url, past, discard_unfinished, mask, expires, .. } => {
@@ -370,6 +370,9 @@ async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreE
             size(root.files_bytes.unwrap_or(0))
         )),
         None => printer.line("root       none: nothing was published yet"),
+    }
+    if let Some(sharing) = status.sharing.as_ref().filter(|_| status.parent.is_some()) {
+        printer.line(&format!("shares     {}", clones::describe(sharing)));
     }
     let mut table = Table::new(&["kind", ">objects", ">size"]);
     for (kind, count) in &status.objects {

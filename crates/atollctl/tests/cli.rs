@@ -199,6 +199,7 @@ fn clones_are_listed_and_removed_when_their_time_is_over() {
     fs::remove_dir_all(dir.path().join("gone")).unwrap();
     let (code, text) = atollctl(&["clone", "list", &url]);
     assert!(code == Some(0) && text.contains(&kept) && text.contains("2999-01-31"), "{code:?} {text}");
+    assert!(text.contains(&format!("unknown: {gone}: ")), "{text}");
     assert_eq!(text.matches("is over").count(), 2, "{text}");
     let (code, text) = atollctl(&["clone", "drop-expired", &url]);
     assert!(code == Some(1) && text.contains("--yes"), "nobody can be asked: {code:?} {text}");
@@ -211,6 +212,8 @@ fn clones_are_listed_and_removed_when_their_time_is_over() {
     assert!(!dir.path().join("expired/db.json").exists() && dir.path().join("kept/db.json").exists());
     let (_, text) = atollctl(&["--json", "clone", "list", &url]);
     let left: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(left[0]["now"]["shared_bytes"] == 12 && left[0]["now"]["own_bytes"] == 0, "{text}");
+    assert!(left[1]["now"].is_null() && left[1]["unread"] != "", "{text}");
     let places: Vec<_> =
         left.as_array().unwrap().iter().map(|clone| clone["name"].as_str().unwrap()).collect();
     assert_eq!(places, [kept, gone], "the pin of the clone that others have deleted is left");

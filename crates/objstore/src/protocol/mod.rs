@@ -63,6 +63,7 @@ pub use inspection::diff::{ComparedState, PRESENT, StateDiff, TableBytes};
 pub use inspection::families::FileOwner;
 pub use inspection::fsck::{FsckOptions, FsckReport, Unneeded};
 pub use inspection::inspect::{DatabaseStatus, FileStatus, Inspector, ObjectCount, OwnerStatus, RootStatus};
+pub use inspection::sharing::Sharing;
 pub use inspection::space::{ObjectKind, Space, SpaceObject, SpaceUse};
 pub use inspection::table_names::{NamedIndex, NamedTable, TableNames};
 pub use inspection::tail::{FileChange, Follower, TailEvent};

@@ -11,6 +11,7 @@ use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::{EpochClaim, RootId, RootSlot};
 use crate::protocol::format::slots::{read_record, read_root_slot};
+use crate::protocol::inspection::sharing::Sharing;
 use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::age::{self, NewestRecord};
 use crate::protocol::start::alive;
@@ -49,6 +50,8 @@ pub struct DatabaseStatus {
     pub claimed_ms: u64,
     pub owner: Option<OwnerStatus>,
     pub root: Option<RootStatus>,
+    /// Which table files of the newest root are in other databases. None: there is no root.
+    pub sharing: Option<Sharing>,
     /// Number and bytes of the objects by kind. The kind is the part of the key before the first slash, for
     /// example `sst`, `wal` or `root`; `other` for keys without a slash.
     pub objects: BTreeMap<String, ObjectCount>,
@@ -159,7 +162,9 @@ impl Inspector {
             closed: hint.closed,
             seen_ms: 0,
         });
-        let root = self.newest_image().await?.map(|(image, _)| status_of_image(&image));
+        let newest = self.newest_image().await?.map(|(image, _)| image);
+        let root = newest.as_ref().map(status_of_image);
+        let sharing = newest.as_ref().map(Sharing::of);
         let mut objects: BTreeMap<String, ObjectCount> = BTreeMap::new();
         for object in self.objects().await? {
             let kind = object.key.split_once('/').map_or("other", |(kind, _)| kind);
@@ -185,6 +190,7 @@ impl Inspector {
             claimed_ms: claim.claimed_ms,
             owner,
             root,
+            sharing,
             objects,
         })
     }

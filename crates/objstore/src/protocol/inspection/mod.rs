@@ -9,6 +9,9 @@ pub(in crate::protocol) mod history_status;
 pub(in crate::protocol) mod inspect;
 #[cfg(test)]
 pub(in crate::protocol) mod inspect_test;
+pub(in crate::protocol) mod sharing;
+#[cfg(test)]
+mod sharing_test;
 pub(in crate::protocol) mod snapshot_list;
 pub(in crate::protocol) mod space;
 #[cfg(test)]
