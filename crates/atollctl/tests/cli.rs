@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used)] // In a test, a panic is the report of a failure.
 
-use objstore::protocol::{CloneRequest, Inspector, Store};
+use objstore::protocol::{CloneRequest, Inspector, NotedCommit, Store};
 use objstore::{Durability, StoreConfig, client, log};
 use std::fs;
 use std::path::Path;
@@ -16,6 +16,11 @@ const WAIT: Duration = Duration::from_secs(60);
 
 /// A database with one table file and one MANIFEST, published and closed; returns its URL.
 fn database(dir: &Path) -> String {
+    database_with(dir, None)
+}
+
+/// As [`database`], with a commit.
+fn database_with(dir: &Path, commit: Option<NotedCommit>) -> String {
     let url = format!("file://{}", dir.join("bucket").display());
     let local = dir.join("local");
     let config = StoreConfig {
@@ -30,6 +35,7 @@ fn database(dir: &Path) -> String {
     fs::write(local.join("MANIFEST-000005"), b"a manifest").unwrap();
     fs::write(local.join("000007.sst"), b"a table file").unwrap();
     store.files().add_file(7, &local.join("000007.sst")).unwrap();
+    commit.iter().for_each(|commit| store.note_commit(commit));
     store.manifest_synced(5, 10);
     fs::write(local.join("CURRENT"), b"MANIFEST-000005\n").unwrap();
     store.current_set(5);
@@ -217,6 +223,75 @@ fn clones_are_listed_and_removed_when_their_time_is_over() {
     let places: Vec<_> =
         left.as_array().unwrap().iter().map(|clone| clone["name"].as_str().unwrap()).collect();
     assert_eq!(places, [kept, gone], "the pin of the clone that others have deleted is left");
+}
+
+#[test]
+fn a_replica_is_seeded_and_its_statements_are_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let place = |name: &str| format!("file://{}", dir.path().join(name).display());
+    let file = dir.path().join("replica.sql").display().to_string();
+    let (code, text) = atollctl(&["seed", &url, &place("one"), "--host", "db1", "--sql", &file]);
+    let written = fs::read_to_string(&file).unwrap();
+    assert!(code == Some(0) && text.contains("1 table files, 12 B") && text.ends_with(&written), "{text}");
+    assert!(
+        written.contains("SET GLOBAL gtid_slave_pos = '';\nCHANGE MASTER TO MASTER_HOST = 'db1'"),
+        "{written}"
+    );
+    let (code, text) = atollctl(&["seed", &url, &place("two"), "--sql", &file]);
+    assert!(
+        code == Some(1)
+            && text.contains("exists; nothing was done")
+            && !dir.path().join("two/db.json").exists()
+    );
+    let (code, text) = atollctl(&["seed", &url, &place("two"), "--sql", "-"]);
+    assert!(
+        code == Some(0) && text.starts_with("-- 1. Start the replica") && text.ends_with("START SLAVE;\n")
+    );
+    let (code, text) = atollctl(&["seed", &url, &place("two")]);
+    assert!(code == Some(1) && text.contains("holds a database"), "{code:?} {text}");
+    fs::remove_file(dir.path().join("two/db.json")).unwrap();
+    let (code, text) = atollctl(&["seed", &url, &place("two")]);
+    assert!(code == Some(1) && text.contains("--discard-unfinished"), "{code:?} {text}");
+    assert_eq!(atollctl(&["seed", &url, &place("two"), "--discard-unfinished"]).0, Some(0));
+    let (_, text) = atollctl(&["status", &place("two")]);
+    assert!(
+        text.contains("shares     1 files, 12 B, of other databases; 0 files, 0 B, are its own"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_replica_is_seeded_again_only_from_its_own_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = database(dir.path());
+    let [replica, next] =
+        ["replica", "next"].map(|name| format!("file://{}", dir.path().join(name).display()));
+    assert_eq!(atollctl(&["seed", &url, &replica]).0, Some(0));
+    assert_eq!(atollctl(&["seed", &replica, &next]).0, Some(0));
+    let (code, text) = atollctl(&["seed", "--again", &replica, &url, "--yes"]);
+    assert!(code == Some(1) && text.contains("is no clone"), "{code:?} {text}");
+    let (code, text) = atollctl(&["seed", "--again", &url, &next, "--yes"]);
+    assert!(code == Some(1) && text.contains("is a clone of"), "{code:?} {text}");
+    let (code, text) = atollctl(&["seed", "--again", &url, &replica, "--yes"]);
+    assert!(code == Some(1) && text.contains("reads its files"), "{code:?} {text}");
+    let (code, text) = atollctl(&["seed", "--again", &replica, &next]);
+    assert!(code == Some(1) && text.contains("give --yes"), "nobody can be asked: {code:?} {text}");
+    let (code, text) = atollctl(&["seed", "--again", &replica, &next, "--yes"]);
+    assert!(code == Some(0) && text.contains("-- 1. Move #atoll"), "{code:?} {text}");
+    assert_eq!(atollctl(&["verify", "--deep", &next]).0, Some(0));
+}
+
+#[test]
+fn a_database_whose_commits_have_no_gtid_seeds_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let commit = NotedCommit { sequence: 1, time_us: 1, gtid: None, binlog: None };
+    let url = database_with(dir.path(), Some(commit));
+    let replica = format!("file://{}", dir.path().join("replica").display());
+    let (code, text) = atollctl(&["seed", &url, &replica]);
+    assert!(code == Some(1) && text.contains("Set log_bin"), "{code:?} {text}");
+    assert!(!dir.path().join("replica/db.json").exists());
+    assert_eq!(atollctl(&["snapshot", "list", &url, "--json"]), (Some(0), "[]\n".to_owned()));
 }
 
 #[test]

@@ -5,4 +5,5 @@ pub(crate) mod clones;
 pub(crate) mod remove;
 pub(crate) mod reset;
 pub(crate) mod seed;
+mod seed_script;
 pub(crate) mod settings;

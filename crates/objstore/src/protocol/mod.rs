@@ -49,6 +49,7 @@ pub use copies::materialize::MaterializeStatus;
 pub use copies::mirror::{CopyRequest, CopyStatus};
 pub use copies::prove::{LastProof, Proof};
 pub use copies::remove::RemovalStatus;
+pub use copies::reset::check_clone_of;
 #[cfg(any(test, feature = "fuzzing"))]
 pub use format::fuzzing;
 pub use gc::{GcPlan, HistoryLimits};
@@ -57,6 +58,7 @@ pub use history::mounts::mount::Mount;
 pub use history::mounts::reader::Reader;
 pub use history::mounts::visitor::Visitor;
 pub use history::past::Past;
+pub use history::replica::check_replica_start;
 pub use history::rewind::{RewindRequest, RewindStatus};
 pub use history::snapshot::{SNAPSHOT_NAME_BYTES_MAX, SnapshotStatus};
 pub use inspection::diff::{ComparedState, PRESENT, StateDiff, TableBytes};

@@ -63,6 +63,24 @@ impl Inspector {
     }
 }
 
+/// Checks that the database of `clone` is a clone of that of `parent`.
+///
+/// Errors: `Invalid` when it is no clone, or that of another database; `NotFound` when one of the two is not there.
+/// Requests: two GETs.
+pub async fn check_clone_of(clone: &Inspector, parent: &Inspector) -> Result<()> {
+    let (own, wanted) = (clone.identity().await?, parent.identity().await?.db_uuid);
+    let place = clone.bucket().place();
+    match own.parent {
+        None => Err(StoreError::Invalid(format!("the database in {place} is no clone"))),
+        Some(found) if found.db_uuid != wanted => Err(StoreError::Invalid(format!(
+            "the database in {place} is a clone of {}, and {} holds {wanted}",
+            found.db_uuid,
+            parent.bucket().place()
+        ))),
+        Some(_) => Ok(()),
+    }
+}
+
 /// Returns when the clone `db_uuid` of the database in `parent` expires, in seconds since 1970. None: nobody has
 /// said when, or the clone has no pin any more. Requests: one GET.
 async fn expiry_of_clone(parent: &Bucket, db_uuid: &str) -> Result<Option<u64>> {

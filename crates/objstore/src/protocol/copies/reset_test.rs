@@ -74,3 +74,22 @@ fn a_clone_that_is_put_back_expires_as_it_would_have() {
     assert_eq!(expiries(), [Some(6)]);
     crash(f.db);
 }
+
+#[test]
+fn a_clone_knows_of_which_database_it_is() {
+    let f = Fixture::new();
+    let [child, grandchild] = ["clone", "clone of the clone"].map(|prefix| f.bucket.sibling(prefix).unwrap());
+    block(f.inspector().clone_to(&child, &request(None))).unwrap();
+    let child = Inspector::new(child);
+    block(child.clone_to(&grandchild, &request(None))).unwrap();
+    let grandchild = Inspector::new(grandchild);
+    block(check_clone_of(&child, &f.inspector())).unwrap();
+    block(check_clone_of(&grandchild, &child)).unwrap();
+    let refused = |one: &Inspector, other: &Inspector| match block(check_clone_of(one, other)) {
+        Err(StoreError::Invalid(message)) => message,
+        outcome => panic!("{outcome:?}"),
+    };
+    assert!(refused(&f.inspector(), &child).contains("is no clone"));
+    assert!(refused(&grandchild, &f.inspector()).contains("is a clone of"));
+    crash(f.db);
+}

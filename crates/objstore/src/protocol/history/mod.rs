@@ -15,6 +15,7 @@ pub(in crate::protocol) mod named;
 pub(in crate::protocol) mod own_snapshots;
 pub(in crate::protocol) mod past;
 pub(in crate::protocol) mod pin;
+pub(in crate::protocol) mod replica;
 pub(in crate::protocol) mod rewind;
 #[cfg(test)]
 pub(in crate::protocol) mod rewind_test;
