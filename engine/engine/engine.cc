@@ -152,6 +152,7 @@ Status Engine::open_views(const Options &options) {
   ViewPtr first;
   ATOLL_RETURN_IF_ERROR(views_->take(&first).with("reading the newest state of " + options.start->url));
   views_->show(std::move(first));
+  views_->settle();
   return Status::Ok();
 }
 
@@ -216,7 +217,10 @@ void Engine::read_stats(atoll_store_stats *out) const {
 }
 
 std::vector<lsm::Gtid> Engine::newest_gtids() const {
-  if (views_) return views_->newest()->gtids();
+  if (views_) {
+    const ViewPtr settled = views_->settled();
+    return settled ? settled->gtids() : std::vector<lsm::Gtid>();
+  }
   std::vector<lsm::Gtid> gtids;
   atoll_store_newest_gtids(
       store_, &gtids, [](void *context, uint32_t domain, uint32_t server, uint64_t sequence) {

@@ -199,6 +199,8 @@ TEST_F(EngineTest, a_reader_takes_each_state_whole_and_an_old_view_stays_as_it_w
   EXPECT_EQ(reader->views()->newest(), first) << "it is not shown yet";
   reader->views()->show(next);
   EXPECT_EQ(get(reader->views()->newest(), "k"), "2");
+  EXPECT_EQ(reader->views()->settled(), first) << "tables may still be open as they were before";
+  reader->views()->settle();
   EXPECT_EQ(get(first, "k"), "1");
   EXPECT_EQ(reader->views()->wait_for_other(first, std::chrono::steady_clock::now()), next);
 }
@@ -217,6 +219,7 @@ TEST_F(EngineTest, a_table_of_a_view_keeps_the_view_open) {
   ASSERT_TRUE(reader->views()->take(&next).ok());
   ASSERT_NE(next, nullptr);
   reader->views()->show(std::move(next));
+  reader->views()->settle();
   const fs::path views = root_ / "reader" / "local" / "reader" / "views";
   const auto count = [&] { return std::distance(fs::directory_iterator(views), fs::directory_iterator()); };
   EXPECT_EQ(count(), 2);

@@ -1,6 +1,7 @@
 // See views.h.
 #include "engine/views.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -72,6 +73,11 @@ ViewPtr Views::newest() const {
   return newest_;
 }
 
+ViewPtr Views::settled() const {
+  const MutexLock lock(mutex_);
+  return settled_;
+}
+
 Status Views::take(ViewPtr *taken) {
   taken->reset();
   const int64_t asked_at_ms = steady_ms();
@@ -117,14 +123,22 @@ void Views::show(ViewPtr view) {
     former = std::exchange(newest_, std::move(view));
   }
   count_++;
+}
+
+void Views::settle() {
+  ViewPtr former;  // destroyed after the mutex is released
+  {
+    const MutexLock lock(mutex_);
+    former = std::exchange(settled_, newest_);
+  }
   current_at_ms_ = taken_at_ms_;
   changed_.notify_all();
 }
 
 ViewPtr Views::wait_for_other(const ViewPtr &known, std::chrono::steady_clock::time_point end) const {
   MutexLock lock(mutex_);
-  changed_.wait_until(lock, end, [&]() ATOLL_REQUIRES(mutex_) { return newest_ != known; });
-  return newest_;
+  changed_.wait_until(lock, end, [&]() ATOLL_REQUIRES(mutex_) { return settled_ != known; });
+  return settled_;
 }
 
 // The name is only for messages, so an error changes nothing.

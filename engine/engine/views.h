@@ -62,17 +62,23 @@ class Views {
   static Status open(const atoll_store_config &config, lsm::Database *database, std::string directory,
                      std::unique_ptr<Views> *out);
 
-  // nullptr: before the first take().
+  // nullptr: before the first show(), and of a reader that has become the writer.
   ViewPtr newest() const;
+  // The last view of which settle() was called: a statement that begins now reads it or a newer one. nullptr:
+  // as newest().
+  ViewPtr settled() const;
 
   // Takes a view of what the bucket has now, if that is more than the newest view has. *taken: the view,
   // which newest() returns only after show(); nullptr: there is nothing new. Errors, requests: as
   // atoll_reader_look() and lsm::Database::open_past(); kUnavailable when the rows must be masked first.
   Status take(ViewPtr *taken);
-  // From now on newest() returns `view`.
+  // From now on newest() returns `view`. A statement that has opened a table with a former definition may
+  // still choose the view in which the table has it (handler/session/bound_view.h).
   void show(ViewPtr view);
+  // Called when the server has closed all tables that have another definition in the newest view than before.
+  void settle();
 
-  // Waits until the newest view is another one than `known`, at most until `end`.
+  // Waits until settled() is another view than `known`, at most until `end`. Returns it.
   ViewPtr wait_for_other(const ViewPtr &known, std::chrono::steady_clock::time_point end) const;
 
   // kReadOnly: the error for each change of a table. It names the writer. No request.
@@ -100,7 +106,7 @@ class Views {
   int64_t taken_at_ms_ = 0;  // when take() asked the bucket for the view that show() has not got yet
   mutable Mutex mutex_;
   mutable Condition changed_;
-  ViewPtr newest_ ATOLL_GUARDED_BY(mutex_);
+  ViewPtr newest_ ATOLL_GUARDED_BY(mutex_), settled_ ATOLL_GUARDED_BY(mutex_);
   std::string writer_ ATOLL_GUARDED_BY(mutex_);
 };
 

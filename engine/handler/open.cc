@@ -198,6 +198,7 @@ int ha_atoll::open(const char *name, int, uint) {
   if (!status.ok()) return fail(status);
 
   find_share();
+  bound_view_.let_expire(table_share, layout()->def());
   atoll::engine::Engine *running = atoll::engine::running();
   open_table_.connect(running->transactions()->locks(), is_sequence());
   ref_length =

@@ -256,6 +256,29 @@ def test_a_reader_follows_every_change_of_definition(pair: Pair) -> None:
     )
 
 
+def test_an_old_transaction_leaves_no_old_definition_behind(pair: Pair) -> None:
+    """While it lasts, the position with the new definition is not reached; then it is, for all."""
+    pair.start()
+    pair.write("CREATE TABLE t (id INT PRIMARY KEY) ENGINE=ATOLL", "INSERT INTO t VALUES (1)")
+    held = pair.reader.connect("shop", autocommit=False)
+    with held.cursor() as cursor:
+        for number in range(3):
+            cursor.execute("SELECT id FROM t")
+            pair.writer.run(f"ALTER TABLE shop.t ADD COLUMN b{number} INT DEFAULT {number}")
+            pair.writer.run("REPLACE INTO shop.last VALUES (1, RAND())")
+            position = pair.writer.value("SELECT @@gtid_binlog_pos")
+            assert pair.reader.value(f"SELECT ATOLL_WAIT('{position}', 3)") == -1
+            cursor.execute("SELECT * FROM t")
+            assert len(cursor.fetchall()[0]) == 1 + number, "the transaction's own definition"
+            held.rollback()
+            pair.wait()
+            assert pair.reader.value(f"SELECT b{number} FROM shop.t") == number
+            cursor.execute(f"SELECT b{number} FROM t")
+            assert cursor.fetchall() == ((number,),)
+            held.rollback()
+    held.close()
+
+
 def test_reads_wait_for_own_writes(pair: Pair) -> None:
     pair.start()
     for number in range(5):

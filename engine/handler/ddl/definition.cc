@@ -32,6 +32,7 @@ Definition find_definition(const TableName &name) {
 engine::ViewPtr shown_view() {
   const engine::Views *views = engine::running()->views();
   if (views == nullptr) return nullptr;
+  // A thread without a connection sees the newest view.
   const Session *session = current_thd == nullptr ? nullptr : Session::of(current_thd, false);
   return session != nullptr && session->view() ? session->view() : views->newest();
 }

@@ -3,6 +3,8 @@
 
 #include "handler/session/bound_view.h"
 
+#include <table_cache.h>
+
 #include "engine/running.h"
 #include "handler/ddl/table_name.h"
 
@@ -17,6 +19,19 @@ std::string files_of(const catalog::TableDef &table, const engine::View &view) {
 }
 
 }  // namespace
+
+// Sets what FLUSH TABLES sets in a share: later statements wait until the share is not used any more, and
+// open the table anew.
+void BoundView::let_expire(TABLE_SHARE *share, const catalog::TableDef &def) const {
+  if (!is_bound() || share->tdc == nullptr) return;
+  const engine::ViewPtr newest = engine::running()->views()->newest();
+  if (!newest || newest == view_) return;
+  const catalog::TablePtr found = newest->catalog().find(def.database, def.name);
+  if (found && files_of(def, *view_) == files_of(*found, *newest)) return;
+  mysql_mutex_lock(&share->tdc->LOCK_table_share);
+  share->tdc->flushed = true;
+  mysql_mutex_unlock(&share->tdc->LOCK_table_share);
+}
 
 Status BoundView::layout_in(const engine::ViewPtr &view, const TABLE *table, const Layout &opened,
                             std::shared_ptr<const Layout> *now) const {

@@ -3,8 +3,10 @@
 //
 // VIEW-1: all tables that a transaction reads (under READ COMMITTED: a statement) are of one view, so it sees
 //     what one moment of the writer had. A table whose definition differs in that view from the one that the
-//     server has open is refused with error 1412 (ER_TABLE_DEF_CHANGED). This happens only to a statement
-//     that the server had begun to open when the definition changed; it can be repeated.
+//     server has open is refused with error 1412 (ER_TABLE_DEF_CHANGED): for a statement that the server had
+//     begun to open when the definition changed, and for a transaction with an older view, as with InnoDB.
+// VIEW-2: a definition that the server has opened for a transaction with an older view serves no other
+//     statement.
 #pragma once
 
 #include <memory>
@@ -24,6 +26,10 @@ class BoundView {
   bool is_bound() const { return view_ != nullptr; }
   // Requires: bound.
   const catalog::Catalog &catalog() const { return view_->catalog(); }
+
+  // Called when the server has opened the table. If the newest view has another definition of it, the server
+  // drops `share` after this use (VIEW-2). `def`: of the table, or of one of its partitions.
+  void let_expire(TABLE_SHARE *share, const catalog::TableDef &def) const;
 
   // Called at the begin of each statement that reads the table. Binds the table to the view of the session's
   // transaction. If that has none yet, it gets one: the newest view or, when the table's definition has just

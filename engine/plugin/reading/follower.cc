@@ -66,18 +66,19 @@ void Follower::turn() {
   const Clock::time_point end = ended_ = Clock::now();
   idle_ = is_new || hurries ? kPoll : std::min(idle_ * 3 / 2, kIdleMax);
   const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>((end - begin) * kRestParts);
-  next_ = end + (is_new ? std::max(kPoll, rest) : idle_);
+  next_ = end + (is_new || !to_close_.empty() ? std::max(kPoll, rest) : idle_);
 }
 
 Status Follower::follow(bool *is_new) {
   engine::ViewPtr taken;
+  if (!to_close_.empty()) close_changed();
   ATOLL_RETURN_IF_ERROR(views_->take(&taken));
   if (!taken) return Status::Ok();
   ATOLL_RETURN_IF_ERROR(files_->make(*taken));
   const engine::ViewPtr before = views_->newest();
   views_->show(taken);
-  if (before) close_changed(*before, *taken);
-  files_->remove_outdated();
+  if (before) note_changed(*before, *taken);
+  close_changed();
   *is_new = true;
   return Status::Ok();
 }
@@ -94,20 +95,30 @@ void Follower::complain(const Status &status) {
     log_info("the reader follows the writer again");
 }
 
-// Statements that read a changed table go on with the former definition and the former view.
-void Follower::close_changed(const engine::View &before, const engine::View &now) {
-  std::string names;
+void Follower::note_changed(const engine::View &before, const engine::View &now) {
   for (const catalog::TablePtr &table : before.catalog().list("")) {
     if (table->frm.empty() || handler::is_partition(table->name) || handler::is_internal(table->name))
       continue;
     if (!has_changed(*table, now.catalog())) continue;
-    names += (names.empty() ? "" : ", ") + quoted(handler::sql_name(table->database)) + "." +
-             quoted(handler::sql_name(table->name));
+    to_close_.insert(quoted(handler::sql_name(table->database)) + "." +
+                     quoted(handler::sql_name(table->name)));
   }
-  if (names.empty()) return;
-  LocalSql sql;
-  (void)sql.run(kSession);
-  (void)sql.run("FLUSH LOCAL TABLES " + names);  // the tables are marked even if the wait for them ends early
+}
+
+// Makes the server close the changed tables, one after the other, and settles the newest view when all are
+// closed. A transaction that has read such a table goes on with the former definition and the former view;
+// until it ends, the server has the table open, and new statements that use it read the view from before the
+// change.
+void Follower::close_changed() {
+  if (!to_close_.empty()) {
+    LocalSql sql;
+    (void)sql.run(kSession);
+    std::erase_if(to_close_,
+                  [&](const std::string &name) { return sql.run("FLUSH LOCAL TABLES " + name).error == 0; });
+  }
+  if (!to_close_.empty()) return;
+  views_->settle();
+  files_->remove_outdated();
 }
 
 }  // namespace atoll::plugin

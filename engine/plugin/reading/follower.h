@@ -8,8 +8,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "engine/views.h"
 #include "plugin/host/background.h"
@@ -35,12 +35,14 @@ class Follower {
   void turn();
   Status follow(bool *is_new);
   void complain(const Status &status);
-  void close_changed(const engine::View &before, const engine::View &now);
+  void note_changed(const engine::View &before, const engine::View &now);
+  void close_changed();
 
   engine::Views *const views_;
   std::unique_ptr<ViewFiles> files_;
   std::chrono::milliseconds idle_;
   Clock::time_point next_, ended_;          // when the next turn begins, and when the last one has ended
+  std::set<std::string> to_close_;          // the tables that the server must still close, as SQL names them
   std::string complained_;                  // the error of the last turn, which was logged; "": it succeeded
   std::unique_ptr<Background> background_;  // last: its thread ends before the other members are destroyed
 };

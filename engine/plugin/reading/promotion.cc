@@ -59,6 +59,7 @@ Status leave(engine::Engine *reader, const void *except) {
 void retire(engine::Engine *reader) {
   std::this_thread::sleep_for(kLastGlances);
   reader->views()->show(nullptr);
+  reader->views()->settle();
   reader->database()->set_block_cache_bytes(kRetiredCacheBytes);
 }
 

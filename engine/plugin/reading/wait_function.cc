@@ -84,8 +84,8 @@ bool wait_for(const std::vector<lsm::Gtid> &wanted, Clock::time_point end) {
     const engine::Engine *running = engine::running();
     if (running == nullptr) return false;
     const engine::Views *views = running->views();
-    const engine::ViewPtr newest = views == nullptr ? nullptr : views->newest();
-    if (covers(newest ? newest->gtids() : running->newest_gtids(), wanted)) return true;
+    const engine::ViewPtr shown = views == nullptr ? nullptr : views->settled();
+    if (covers(shown ? shown->gtids() : running->newest_gtids(), wanted)) return true;
     const Clock::time_point now = Clock::now();
     if (now >= end) return false;
     const Clock::time_point until = std::min(end, now + kSlice);
@@ -93,7 +93,7 @@ bool wait_for(const std::vector<lsm::Gtid> &wanted, Clock::time_point end) {
       std::this_thread::sleep_until(until);
     } else {
       Follower::hurry();
-      (void)views->wait_for_other(newest, until);
+      (void)views->wait_for_other(shown, until);
     }
   }
   return false;

@@ -99,21 +99,21 @@ void add_store(const engine::Engine &running, Numbers *out) {
 void add_views(const engine::Engine &running, Numbers *out) {
   const engine::Views *views = running.views();
   out->texts.emplace_back("role", views == nullptr ? "writer" : "reader");
-  if (views == nullptr) return;
-  const engine::ViewPtr newest = views->newest();
+  const engine::ViewPtr shown = views == nullptr ? nullptr : views->settled();
+  if (!shown) return;
   out->counts.insert(out->counts.end(),
                      {{"reader_lag_ms", views->lag_ms()}, {"reader_views", views->count()}});
-  out->texts.emplace_back("reader_gtid", gtid_text(newest->gtids()));
+  out->texts.emplace_back("reader_gtid", gtid_text(shown->gtids()));
   out->texts.emplace_back("reader_commit_time",
-                          time_text(static_cast<int64_t>(newest->commit_us() / 1000000)));
+                          time_text(static_cast<int64_t>(shown->commit_us() / 1000000)));
   out->texts.emplace_back("reader_writer", views->writer());
 }
 
 std::string reader_text(const engine::Views &views) {
   return "reader of " + url_in_use() + ", which " +
          (views.writer().empty() ? std::string("an unknown server") : views.writer()) + " writes; " +
-         std::to_string(views.lag_ms()) + " ms behind, GTID position '" + gtid_text(views.newest()->gtids()) +
-         "'";
+         std::to_string(views.lag_ms()) + " ms behind, GTID position '" +
+         gtid_text(engine::running()->newest_gtids()) + "'";
 }
 
 void add_transactions(const engine::Engine &running, Numbers *out) {
