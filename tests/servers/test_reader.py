@@ -194,9 +194,9 @@ def test_a_transaction_reads_one_moment(pair: Pair) -> None:
         held.rollback()
         first.execute(sums)
         assert first.fetchall() == ((1300, 1300),)
-    pair.write("DROP TABLE sums")
     held.close()
     by_statement.close()
+    pair.write("DROP TABLE sums")
 
 
 def test_a_reader_follows_every_change_of_definition(pair: Pair) -> None:
