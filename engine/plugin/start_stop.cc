@@ -328,6 +328,7 @@ void be_reader_again() {
   state.side_files.reset();
   state.owned = std::move(state.retired);
   engine::Views *views = state.owned->views();
+  log_failure(state.view_files->make(*views->newest()));
   state.follower = std::make_unique<Follower>(views, std::move(state.view_files));
   engine::set_running(state.owned.get());
 }
@@ -347,12 +348,11 @@ Status promote(const void *statement) {
   state.settings.is_reader = false;
   const bool takes_over = std::exchange(state.settings.take_over, true);
   if (status.ok()) {
-    retire(state.retired.get());
     state.opener.reset(atoll_opener_new());
     status = guarded(try_again);
   }
   state.settings.take_over = takes_over;
-  if (!status.ok()) be_reader_again();
+  status.ok() ? retire(state.retired.get()) : be_reader_again();
   log_info(status.ok() ? "this server was a reader and is the writer now"
                        : "this server remains a reader: " + std::string(status.message()));
   return status;

@@ -29,7 +29,9 @@ def three(lab) -> tuple[Server, Server, object]:
         "CREATE TABLE shop.t (id INT PRIMARY KEY, v CHAR(100)) ENGINE=ATOLL",
         "INSERT INTO shop.t SELECT seq, seq FROM mysql.seq_1_to_1000",
     )
-    reader = lab.s3_server(store, "reader", endpoint=proxy.endpoint, atoll_role="reader", server_id=2).start()
+    reader = lab.s3_server(
+        store, "reader", endpoint=proxy.endpoint, atoll_role="reader", server_id=2, atoll_request_timeout=2
+    ).start()
     caught_up(writer, reader)
     return writer, reader, proxy
 
@@ -71,3 +73,17 @@ def test_a_reader_outlives_an_outage_and_follows_again(three) -> None:
     held.close()
     caught_up(writer, reader)
     assert reader.run("SELECT v, b FROM shop.t WHERE id = 1") == [("new", 3)]
+
+
+def test_a_promotion_that_fails_leaves_a_reader(three) -> None:
+    writer, reader, proxy = three
+    proxy.down()
+    with pytest.raises(pymysql.Error) as error:
+        reader.run("SET GLOBAL atoll_role = 'writer'")
+    assert "role was not changed" in str(error.value)
+    assert reader.status("Atoll_role") == {"atoll_role": "reader"}
+    assert reader.value("SELECT COUNT(*) FROM shop.t WHERE id < 10") == 9
+    proxy.up()
+    writer.run("INSERT INTO shop.t VALUES (5000, 'after')")
+    caught_up(writer, reader)
+    assert reader.value("SELECT v FROM shop.t WHERE id = 5000") == "after"

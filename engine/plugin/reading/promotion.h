@@ -3,9 +3,9 @@
 // A promotion takes these steps, on the background thread (start_stop.cc):
 //   the engine is held back: new statements on ATOLL tables fail and can be repeated
 //   leave(): connections that have used ATOLL tables are ended, the server closes its open tables
-//   no engine runs; retire(): the last view is closed
-//   the engine opens as writer: it claims the bucket, which fences the former writer, and replays the log
-//   it runs, with the part cache of the reader
+//   no engine runs; the engine opens as writer: it claims the bucket, which fences the former writer, and
+//   replays the log
+//   it runs, with the part cache of the reader; retire(): the reader's last view is closed
 // If the engine cannot open as writer, the reader runs again.
 #pragma once
 
