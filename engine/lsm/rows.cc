@@ -3,6 +3,7 @@
 #include <rocksdb/utilities/transaction.h>
 #include <rocksdb/write_batch.h>
 
+#include "base/clock.h"
 #include "base/work.h"
 #include "lsm/commit_mark.h"
 #include "lsm/raw.h"
@@ -11,6 +12,7 @@ namespace atoll::lsm {
 namespace {
 
 constexpr char kNoKey[] = "no key";  // of the marker family; nothing writes an entry with it
+constexpr uint64_t kMarkAgeUs = 60ull * 1000 * 1000;
 
 }  // namespace
 
@@ -47,10 +49,17 @@ rocksdb::Status Rows::get_marker(const rocksdb::Slice &key, std::string *value) 
   return Raw::below(this, Side::kMain)->Get(rocksdb::ReadOptions(), marker_handle(), key, value);
 }
 
+// The entry bears a time long before any commit that could come into the log at the same time. Of two GTIDs
+// the later one counts, by time or by number (crates/objstore/src/protocol/wal/position.rs), so this one
+// counts only by its number, and never takes the place of a commit after it.
 Status Rows::write_mark(const CommitMark &mark) {
   rocksdb::WriteBatch nothing;
-  (void)nothing.Delete(marker_handle(), kNoKey);  // as put_mark() below
-  return write_marked(&nothing, false, mark);
+  (void)nothing.Delete(marker_handle(), kNoKey);  // neither can fail, as in write_marked()
+  (void)nothing.PutLogData(encode(mark, now_us() - kMarkAgeUs));
+  rocksdb::TransactionDBWriteOptimizations plain;
+  plain.skip_concurrency_control = true;
+  const SharedLock gate(*commit_gate());
+  return from_rocksdb(Raw::of(this, Side::kMain)->Write({}, plain, &nothing));
 }
 
 Status Rows::write_marked(rocksdb::WriteBatch *batch, bool sync, const CommitMark &mark) {

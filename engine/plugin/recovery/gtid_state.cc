@@ -12,6 +12,7 @@
 #include <mysqld.h>
 
 #include "base/log.h"
+#include "bridge/objstore.h"
 #include "engine/engine.h"
 #include "plugin/host/local_sql.h"
 #include "plugin/reading/gtid_list.h"
@@ -75,7 +76,9 @@ Status DdlGtids::look(const engine::Engine &engine) {
     lsm::CommitMark mark;
     mark.gtid = gtid;
     ATOLL_RETURN_IF_ERROR(engine.database()->write_mark(mark));
-    engine.gate().note_commit(mark);
+    // Time 0: as in the log, only the number makes it count.
+    atoll_store_note_commit(engine.store(), 0, engine.database()->newest_sequence(), gtid.domain, gtid.server,
+                            gtid.sequence, 0, 0);
   }
   return Status::Ok();
 }

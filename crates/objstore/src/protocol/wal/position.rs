@@ -254,6 +254,19 @@ mod tests {
         assert_eq!((position.sequence, position.time_us), (41, 10));
     }
 
+    /// A GTID that the engine adds for a DDL statement comes later than its commits, with a time before all of them.
+    #[test]
+    fn a_gtid_with_an_old_time_counts_only_by_its_number() {
+        let mut tracker = Tracker::default();
+        tracker.note(&noted(1000, gtid(0, 13), 500));
+        tracker.note(&noted(0, gtid(0, 12), 0));
+        assert_eq!(tracker.position().gtid_text(), "0-7-13");
+        tracker.note(&noted(0, gtid(0, 14), 0));
+        assert_eq!(tracker.position().gtid_text(), "0-7-14");
+        tracker.note(&noted(1001, gtid(0, 1), 0));
+        assert_eq!(tracker.position().gtid_text(), "0-7-1", "RESET MASTER");
+    }
+
     #[test]
     fn the_later_of_two_commits_counts_in_whatever_order_they_are_told() {
         let mut tracker = Tracker::default();
