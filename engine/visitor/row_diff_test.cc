@@ -40,6 +40,7 @@ class StateOfTest final : public lsm::PastDatabase {
 
   lsm::Family *catalog_family() override { return database_->catalog_family(); }
   lsm::Family *find_family(uint32_t id) override { return database_->find_family(id); }
+  std::vector<lsm::Gtid> gtids() const override { return {}; }
   uint64_t commit_us() const override { return 0; }
 
   std::vector<lsm::PastFile> files(lsm::Family *family, std::string_view begin,
