@@ -21,6 +21,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "bridge/objstore.h"
+#include "bridge/reader.h"
 
 struct atoll_store {
   struct Object {
@@ -287,6 +288,8 @@ ATOLL_FAKE atoll_result atoll_store_adopt_file(atoll_store *, const atoll_mount 
 }
 ATOLL_FAKE void atoll_mount_close(atoll_mount *) {}
 ATOLL_FAKE uint64_t atoll_mount_commit_us(const atoll_mount *) { return 0; }
+ATOLL_FAKE void atoll_mount_gtids(const atoll_mount *, void *,
+                                  void (*)(void *, uint32_t, uint32_t, uint64_t)) {}
 ATOLL_FAKE int atoll_mount_file_size(const atoll_mount *, uint64_t, uint64_t *) { return 0; }
 ATOLL_FAKE int atoll_mount_file_crc32c(const atoll_mount *, uint64_t, uint32_t *) { return 0; }
 ATOLL_FAKE atoll_result atoll_mount_open_file(const atoll_mount *, uint64_t, atoll_file **) {
