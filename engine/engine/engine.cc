@@ -26,9 +26,9 @@ constexpr uint32_t kCloseTimeoutMs = 4000;
 // The upload backlog gets at most this part of the disk. A commit needs the rest: the part cache has up to a
 // half, and leaves a quarter of a small disk free (crates/objstore/src/cache/room.rs).
 constexpr uint64_t kBacklogPart = 8;
+constexpr uint64_t kBacklogBytesMin = 1 << 20;  // as the smallest value of atoll_upload_backlog_max
 // The directory below base_dir with all local files of a reader except its part cache.
 constexpr char kReaderDirectory[] = "/reader";
-constexpr uint64_t kBacklogBytesMin = 1 << 20;  // as the smallest value of atoll_upload_backlog_max
 
 uint64_t transaction_bytes_max() { return std::max<uint64_t>(memory_limit_bytes() / 4, 1ull << 30); }
 

@@ -46,6 +46,12 @@ std::vector<catalog::TablePtr> View::list(const ViewPtr &view, std::string_view 
   return tables;
 }
 
+bool View::agree(const View &a, const View &b, std::string_view database, std::string_view name) {
+  const std::string_view whole = catalog::whole_table(name);
+  const catalog::TablePtr in_a = a.catalog().find(database, whole), in_b = b.catalog().find(database, whole);
+  return in_a && in_b && in_a->frm == in_b->frm && in_a->par == in_b->par;
+}
+
 Views::Views(std::shared_ptr<atoll_reader> reader, lsm::Database *database, std::string url,
              std::string directory)
     : reader_(std::move(reader)),

@@ -38,6 +38,9 @@ class View {
   static std::vector<catalog::TablePtr> list(const ViewPtr &view, std::string_view database);
   // Only functions that change nothing may be called. A TablePtr from it does not hold the view.
   const catalog::Catalog &catalog() const { return *catalog_; }
+  // Whether both views have a table of that name, with the same definition (.frm and .par). For a partition,
+  // the definition is that of its table.
+  static bool agree(const View &a, const View &b, std::string_view database, std::string_view name);
   // nullptr: there is no such family.
   lsm::Family *find_family(uint32_t id) const { return past_->find_family(id); }
   // The last GTID of each replication domain among the commits.
@@ -52,7 +55,7 @@ class View {
   const std::vector<lsm::Gtid> gtids_;
 };
 
-// The views of one reader, which its engine owns. Threads: any; renew() on one thread at a time.
+// The views of one reader, which its engine owns. Threads: any; take(), show() and settle() on one at a time.
 class Views {
  public:
   // Opens the bucket of `config` for reading. `database` must live longer than this object and all views; it

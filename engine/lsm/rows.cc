@@ -49,27 +49,29 @@ rocksdb::Status Rows::get_marker(const rocksdb::Slice &key, std::string *value) 
   return Raw::below(this, Side::kMain)->Get(rocksdb::ReadOptions(), marker_handle(), key, value);
 }
 
+Status Rows::write_unlocked(rocksdb::WriteBatch *batch, bool sync) {
+  // Cannot fail: only a batch with a size limit can refuse the mark, and Atoll's batches have no limit.
+  (void)put_mark(batch, CommitMark());
+  return write_marked(batch, sync);
+}
+
 // The entry bears a time long before any commit that could come into the log at the same time. Of two GTIDs
 // the later one counts, by time or by number (crates/objstore/src/protocol/wal/position.rs), so this one
 // counts only by its number, and never takes the place of a commit after it.
 Status Rows::write_mark(const CommitMark &mark) {
   rocksdb::WriteBatch nothing;
-  (void)nothing.Delete(marker_handle(), kNoKey);  // neither can fail, as in write_marked()
+  (void)nothing.Delete(marker_handle(), kNoKey);  // neither can fail, as in write_unlocked()
   (void)nothing.PutLogData(encode(mark, now_us() - kMarkAgeUs));
-  rocksdb::TransactionDBWriteOptimizations plain;
-  plain.skip_concurrency_control = true;
-  const SharedLock gate(*commit_gate());
-  return from_rocksdb(Raw::of(this, Side::kMain)->Write({}, plain, &nothing));
+  return write_marked(&nothing, false);
 }
 
-Status Rows::write_marked(rocksdb::WriteBatch *batch, bool sync, const CommitMark &mark) {
+// Writes a batch that has its mark.
+Status Rows::write_marked(rocksdb::WriteBatch *batch, bool sync) {
   rocksdb::WriteOptions options;
   options.sync = sync;
   if (sync) count_work(WorkKind::kLogSyncs);
   rocksdb::TransactionDBWriteOptimizations plain;
   plain.skip_concurrency_control = true;
-  // Cannot fail: only a batch with a size limit can refuse the mark, and Atoll's batches have no limit.
-  (void)put_mark(batch, mark);
   const SharedLock gate(*commit_gate());
   return from_rocksdb(Raw::of(this, Side::kMain)->Write(options, plain, batch));
 }

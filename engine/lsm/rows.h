@@ -47,7 +47,7 @@ class Rows {
   // Writes to main without row locks. Takes commit_gate() shared and adds a commit mark that has only the
   // time. For data that no other thread knows, or whose writers the caller serializes. `sync`: also syncs the
   // log. Errors: as a write.
-  Status write_unlocked(rocksdb::WriteBatch *batch, bool sync) { return write_marked(batch, sync, {}); }
+  Status write_unlocked(rocksdb::WriteBatch *batch, bool sync);
   // Writes an entry to the log that changes nothing, with `mark`: all commits up to its GTID are in the log
   // before it. Errors: as a write.
   Status write_mark(const CommitMark &mark);
@@ -66,7 +66,7 @@ class Rows {
 
  private:
   friend struct Raw;
-  Status write_marked(rocksdb::WriteBatch *batch, bool sync, const CommitMark &mark);
+  Status write_marked(rocksdb::WriteBatch *batch, bool sync);
   virtual rocksdb::TransactionDB *db(Side side) = 0;
 };
 

@@ -37,8 +37,9 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
   // The .frm file of a mounted table is not written, because the file would outlive the mount.
   const bool is_kept = !ah::is_mounted(name.database);
   // The server deletes the .par file before it asks for a definition that has changed.
-  if (!is_kept && !def->par.empty())
-    (void)atoll::write_content(std::string(share->normalized_path.str) + ".par", def->par);
+  const std::string par_file = std::string(share->normalized_path.str) + ".par";
+  if (!is_kept && !def->par.empty() && atoll::content_of(par_file) != def->par)
+    (void)atoll::write_content(par_file, def->par);
   const int error = share->init_from_binary_frm_image(
       thd, is_kept, reinterpret_cast<const uchar *>(def->frm.data()), def->frm.size(),
       def->par.empty() ? nullptr : reinterpret_cast<const uchar *>(def->par.data()), def->par.size());

@@ -6,28 +6,15 @@
 #include <table_cache.h>
 
 #include "engine/running.h"
-#include "handler/ddl/table_name.h"
 
 namespace atoll::handler {
-namespace {
-
-// The .frm and .par of the table; of a partition, those of its table.
-std::string files_of(const catalog::TableDef &table, const engine::View &view) {
-  if (!is_partition(table.name)) return table.frm + table.par;
-  const catalog::TablePtr whole = view.catalog().find(table.database, whole_table(table.name));
-  return whole ? whole->frm + whole->par : std::string();
-}
-
-}  // namespace
 
 // Sets what FLUSH TABLES sets in a share: later statements wait until the share is not used any more, and
 // open the table anew.
 void BoundView::let_expire(TABLE_SHARE *share, const catalog::TableDef &def) const {
   if (!is_bound() || share->tdc == nullptr) return;
   const engine::ViewPtr newest = engine::running()->views()->newest();
-  if (!newest || newest == view_) return;
-  const catalog::TablePtr found = newest->catalog().find(def.database, def.name);
-  if (found && files_of(def, *view_) == files_of(*found, *newest)) return;
+  if (!newest || newest == view_ || engine::View::agree(*view_, *newest, def.database, def.name)) return;
   mysql_mutex_lock(&share->tdc->LOCK_table_share);
   share->tdc->flushed = true;
   mysql_mutex_unlock(&share->tdc->LOCK_table_share);
@@ -38,7 +25,7 @@ Status BoundView::layout_in(const engine::ViewPtr &view, const TABLE *table, con
   const catalog::TableDef &before = opened.def();
   const catalog::TablePtr found = engine::View::find(view, before.database, before.name);
   if (!found) return Status(Code::kNotFound, "the writer has dropped or renamed the table");
-  if (files_of(before, *view_) != files_of(*found, *view))
+  if (!engine::View::agree(*view_, *view, before.database, before.name))
     return Status(Code::kInvalid, "the writer has changed the definition of the table");
   lsm::Family *family = view->find_family(found->family_id);
   if (family == nullptr) return Status(Code::kCorruption, "its column family is missing");

@@ -22,20 +22,14 @@ constexpr std::chrono::milliseconds kPoll{500}, kIdleMax{10000};
 // After a new view the follower rests this many times as long as it took to open it.
 constexpr int kRestParts = 3;
 constexpr std::chrono::seconds kHurry{5};
-// How long FLUSH TABLES waits for statements that use a changed table. The server closes the table in any
-// case when the last of them ends, and new ones wait for that.
-constexpr char kSession[] = "SET SESSION sql_log_bin = 0, lock_wait_timeout = 1, max_statement_time = 0";
+// FLUSH TABLES waits one second for the transactions that have read the table. Statements that begin to use
+// the table meanwhile wait with it.
+constexpr char kSession[] = "SET SESSION lock_wait_timeout = 1, max_statement_time = 0";
 
 std::atomic<int64_t> hurries_until_ms{0};
 
 int64_t ms_of(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-// Whether the server must open the table anew, because `now` has another definition of it, or none.
-bool has_changed(const catalog::TableDef &table, const catalog::Catalog &now) {
-  const catalog::TablePtr later = now.find(table.database, table.name);
-  return !later || later->frm != table.frm || later->par != table.par;
 }
 
 }  // namespace
@@ -99,7 +93,7 @@ void Follower::note_changed(const engine::View &before, const engine::View &now)
   for (const catalog::TablePtr &table : before.catalog().list("")) {
     if (table->frm.empty() || handler::is_partition(table->name) || handler::is_internal(table->name))
       continue;
-    if (!has_changed(*table, now.catalog())) continue;
+    if (engine::View::agree(before, now, table->database, table->name)) continue;
     to_close_.insert(quoted(handler::sql_name(table->database)) + "." +
                      quoted(handler::sql_name(table->name)));
   }

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLastGlances{500};
 constexpr std::chrono::seconds kPatience{30};
 constexpr std::chrono::milliseconds kLookEach{20};
-// The most memory for blocks of an engine that nobody reads any more.
+// After a promotion, the block cache of the former reader shrinks to this size.
 constexpr uint64_t kRetiredCacheBytes = 1 << 20;
 
 // Ends the connection if it has used ATOLL tables.
@@ -51,7 +51,7 @@ Status leave(engine::Engine *reader, const void *except) {
     std::this_thread::sleep_for(kLookEach);
   }
   LocalSql sql;
-  (void)sql.run("SET SESSION sql_log_bin = 0, lock_wait_timeout = 5, max_statement_time = 0");
+  (void)sql.run("SET SESSION lock_wait_timeout = 5, max_statement_time = 0");
   (void)sql.run("FLUSH LOCAL TABLES");
   return Status::Ok();
 }

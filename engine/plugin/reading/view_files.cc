@@ -4,38 +4,17 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "base/file.h"
 #include "plugin/recovery/definition_files.h"
+#include "plugin/recovery/whole_file.h"
 
 namespace atoll::plugin {
 namespace {
 
 namespace fs = std::filesystem;
-
-Status cannot_write(const fs::path &path, int error) {
-  const std::string message = "writing " + path.string() + ": " + std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT) return Status(Code::kNoSpace, message);
-  if (error == EROFS || error == EACCES || error == EPERM) return Status(Code::kReadOnly, message);
-  return Status(Code::kInvalid, message);
-}
-
-// Writes the file whole or not at all, because the server must never see half a file.
-Status replace_content(const fs::path &path, const std::string &content) {
-  const fs::path partial = path.string() + "~";
-  std::error_code error;
-  if (write_content(partial, content))
-    fs::rename(partial, path, error);
-  else
-    error.assign(errno, std::generic_category());
-  if (!error) return Status::Ok();
-  std::error_code ignored;
-  fs::remove(partial, ignored);
-  return cannot_write(path, error.value());
-}
 
 // Whether the reader's server keeps the file only for a database that the writer has.
 bool is_side_file(const fs::path &file) {
@@ -96,7 +75,7 @@ ViewFiles::Contents ViewFiles::contents_of(const engine::View &view) const {
 
 Status ViewFiles::make_directory(const fs::path &directory) const {
   if (::mkdir(directory.c_str(), modes_.directory) == 0 || errno == EEXIST) return Status::Ok();
-  return cannot_write(directory, errno);
+  return from_errno(errno, directory);
 }
 
 Status ViewFiles::make(const engine::View &view) {
@@ -108,7 +87,7 @@ Status ViewFiles::make(const engine::View &view) {
     // A DROP DATABASE that was refused may have removed files.
     if (known != present_.end() && known->second == content && fs::exists(path, unknown)) continue;
     ATOLL_RETURN_IF_ERROR(make_directory(path.parent_path()));
-    ATOLL_RETURN_IF_ERROR(replace_content(path, content));
+    ATOLL_RETURN_IF_ERROR(write_whole_file(path, content, modes_.file));
   }
   for (auto &[file, content] : present_)
     if (!wanted.contains(file)) outdated_.insert_or_assign(file, std::move(content));

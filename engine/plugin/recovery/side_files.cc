@@ -2,16 +2,15 @@
 #include "plugin/recovery/side_files.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "base/file.h"
+#include "plugin/recovery/whole_file.h"
 
 namespace atoll::plugin {
 namespace {
@@ -23,13 +22,6 @@ constexpr time_t kTimeResolutionSeconds = 2;
 
 bool same_time(const timespec &a, const timespec &b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-Status from_errno(int error, const std::string &what) {
-  const std::string message = what + ": " + std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT) return Status(Code::kNoSpace, message);
-  if (error == EROFS || error == EACCES || error == EPERM) return Status(Code::kReadOnly, message);
-  return Status(Code::kInvalid, message);
 }
 
 bool exists(const std::string &path) { return ::access(path.c_str(), F_OK) == 0; }
@@ -107,13 +99,14 @@ Status SideFiles::restore_database(const std::string &name, const std::string &o
   if (!exists(directory)) {
     if (::mkdir(directory.c_str(), modes_.directory) != 0) return from_errno(errno, directory);
     *made = true;
-    if (!options.empty()) ATOLL_RETURN_IF_ERROR(write_file(directory + "/" + kOptionsFile, options));
+    if (!options.empty())
+      ATOLL_RETURN_IF_ERROR(write_whole_file(directory + "/" + kOptionsFile, options, modes_.file));
   }
   if (!*made && !all) return Status::Ok();
   for (const catalog::SideFile &file : catalog_->side_files()) {
     if (file.database != name) continue;
     const std::string path = directory + "/" + file.file_name;
-    if (!exists(path)) ATOLL_RETURN_IF_ERROR(write_file(path, file.content));
+    if (!exists(path)) ATOLL_RETURN_IF_ERROR(write_whole_file(path, file.content, modes_.file));
   }
   return *made ? restore_sequences(name) : Status::Ok();
 }
@@ -124,30 +117,9 @@ Status SideFiles::restore_database(const std::string &name, const std::string &o
 Status SideFiles::restore_sequences(const std::string &database) const {
   for (const catalog::TablePtr &table : catalog_->list(database))
     if (is_sequence(table->frm))
-      ATOLL_RETURN_IF_ERROR(write_file(data_dir_ + "/" + database + "/" + table->name + ".frm", table->frm));
+      ATOLL_RETURN_IF_ERROR(
+          write_whole_file(data_dir_ + "/" + database + "/" + table->name + ".frm", table->frm, modes_.file));
   return Status::Ok();
-}
-
-// Writes the file whole or not at all, because the server must never see half a file.
-Status SideFiles::write_file(const std::string &path, const std::string &content) const {
-  const std::string partial = path + "~";
-  const int file = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, modes_.file);
-  if (file < 0) return from_errno(errno, partial);
-  size_t written = 0;
-  int error = 0;
-  while (written < content.size() && error == 0) {
-    const ssize_t step = ::write(file, content.data() + written, content.size() - written);
-    if (step > 0)
-      written += static_cast<size_t>(step);
-    else if (errno != EINTR)
-      error = errno;
-  }
-  if (error == 0 && ::fsync(file) != 0) error = errno;
-  ::close(file);
-  if (error == 0 && ::rename(partial.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return Status::Ok();
-  ::unlink(partial.c_str());
-  return from_errno(error, path);
 }
 
 // ---- Copying files into the catalog -------------------------------------------------------------

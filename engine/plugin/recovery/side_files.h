@@ -63,7 +63,6 @@ class SideFiles {
   std::set<std::string> databases() const;
   Status restore_database(const std::string &name, const std::string &options, bool all, bool *made);
   Status restore_sequences(const std::string &database) const;
-  Status write_file(const std::string &path, const std::string &content) const;
   Status sweep_database(const std::string &name) ATOLL_REQUIRES(mutex_);
   Status sweep_triggers(const std::string &name);
   bool is_unchanged(const std::string &name, Seen *now, bool *exists) const ATOLL_REQUIRES(mutex_);

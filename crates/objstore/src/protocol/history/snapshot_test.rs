@@ -64,6 +64,16 @@ impl Fixture {
         fixture
     }
 
+    /// The configuration of `name`, a program that reads the database without owning it.
+    pub(in crate::protocol) fn guest(&self, name: &str) -> StoreConfig {
+        let scratch = self.dir.path().join("guest");
+        StoreConfig {
+            local_dir: scratch.join("none"),
+            cache_dir: scratch.join("cache"),
+            ..config(self.dir.path(), name, Durability::Sync)
+        }
+    }
+
     /// Makes commits that are flushed into new table files, and then commits that are only in the log.
     pub(in crate::protocol) fn work(&mut self, rounds: u64) {
         for round in 0..rounds {

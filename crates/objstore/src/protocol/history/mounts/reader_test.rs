@@ -1,7 +1,7 @@
 //! Goal:   a reader sees each new state, reads an old view as long as it holds it, and leaves no pin, also when it dies.
 //! Method: the simulated database (test_db.rs) over a bucket in memory.
 
-use crate::config::{Durability, StoreConfig};
+use crate::config::Durability;
 use crate::protocol::format::names;
 use crate::protocol::gc::HistoryLimits;
 use crate::protocol::history::mounts::mount_test::read_all;
@@ -13,13 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn reader(f: &Fixture) -> Reader {
-    let scratch = f.dir.path().join("reader");
-    let config = StoreConfig {
-        local_dir: scratch.join("none"),
-        cache_dir: scratch.join("cache"),
-        ..config(f.dir.path(), "reader:1", Durability::Sync)
-    };
-    Reader::over(f.bucket.clone(), &config, Arc::new(|_, _| {})).unwrap()
+    Reader::over(f.bucket.clone(), &f.guest("reader:1"), Arc::new(|_, _| {})).unwrap()
 }
 
 /// Waits until the bucket has `count` pins of readers.

@@ -2,7 +2,6 @@
 //!         meanwhile, and the visitor leaves no pin.
 //! Method: the simulated database (test_db.rs) over a bucket in memory.
 
-use crate::config::{Durability, StoreConfig};
 use crate::error::StoreError;
 use crate::protocol::format::names;
 use crate::protocol::history::mounts::mount_test::read_all;
@@ -13,13 +12,7 @@ use crate::protocol::testing::test_db::*;
 use std::sync::Arc;
 
 fn visitor(f: &Fixture) -> Visitor {
-    let scratch = f.dir.path().join("scratch");
-    let config = StoreConfig {
-        local_dir: scratch.join("none"),
-        cache_dir: scratch.join("cache"),
-        ..config(f.dir.path(), "visitor:1", Durability::Sync)
-    };
-    Visitor::over(f.bucket.clone(), &config, Arc::new(|_, _| {})).unwrap()
+    Visitor::over(f.bucket.clone(), &f.guest("visitor:1"), Arc::new(|_, _| {})).unwrap()
 }
 
 #[test]
