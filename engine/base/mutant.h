@@ -28,6 +28,7 @@ namespace atoll {
   X(point_get)       /* a cursor searches for a row by its primary key */ \
   X(scan_predicate)  /* the server checks all rows of a full scan */      \
   X(absent_range)    /* an INSERT looks up each of its many new keys */   \
+  X(absent_children) /* each removed parent is searched for children */   \
   X(queue_heads)     /* a search passes all that was deleted before */    \
   X(one_row_known)   /* an estimate reads an index though another index is known to find one row */
 

@@ -150,7 +150,7 @@ std::unique_ptr<Cursor> TransactionImpl::scan(lsm::Family *family, ReadAt at, co
   WriteSet::FamilyWrites *own = writes_ == nullptr ? nullptr : writes_->find_family(family);
   const bool in_memory = own != nullptr && !own->index.empty();
   const bool on_disk = spill_ != nullptr && spill_->has_family(family);
-  const bool has_own_writes = in_memory || on_disk;
+  const bool has_own_writes = !options.committed_only && (in_memory || on_disk);
   if (has_own_writes) {
     OwnCursor cursor(in_memory ? writes_ : nullptr, in_memory ? own : nullptr,
                      on_disk ? spill_->runs() : nullptr, family, options);

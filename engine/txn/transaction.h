@@ -44,6 +44,8 @@ struct ScanOptions {
   // More deleted entries and old versions than this in one step or search make the cursor invalid, with an
   // error; 0: it passes any number.
   uint64_t hidden_max = 0;
+  // True: own writes are not merged in. The caller asks has_written_in() about them.
+  bool committed_only = false;
 };
 
 class Manager;
@@ -109,6 +111,10 @@ class Transaction {
   // Sets *found to whether the transaction has written the key, or removed it. Errors: kUnavailable,
   // kCorruption.
   virtual Status has_written(const lsm::Family *family, std::string_view key, bool *found) const = 0;
+  // Whether the transaction has written or removed a key in [lower, upper). Can be true without such a write
+  // when writes are on local disk.
+  virtual bool has_written_in(const lsm::Family *family, std::string_view lower,
+                              std::string_view upper) const = 0;
 
   // Keeps other transactions from inserting into [lower, upper) until this transaction ends. Never waits. If
   // other transactions have uncommitted writes in the range, the first of these in the direction of the scan

@@ -90,6 +90,8 @@ class TransactionImpl final : public Transaction {
                       std::optional<RowInRange> row) override;
   uint64_t commits_seen(const lsm::Family *family) const override;
   Status has_written(const lsm::Family *family, std::string_view key, bool *found) const override;
+  bool has_written_in(const lsm::Family *family, std::string_view lower,
+                      std::string_view upper) const override;
   uint64_t write_count() const override { return writes_shown_.load(std::memory_order_relaxed); }
 
   size_t set_savepoint() override;
@@ -152,7 +154,6 @@ class TransactionImpl final : public Transaction {
   Status spill_rest();
   Status find_own(const lsm::Family *family, std::string_view key, bool *found,
                   rocksdb::PinnableSlice *value) const;
-  bool has_own(const lsm::Family *family) const;
   Status commit_spilled(bool sync);
   Status prepare_spilled(std::string_view xid);
   Status prepare_ingestion(bool with_marker);

@@ -94,11 +94,6 @@ Status TransactionImpl::spill_rest() {
   return spill_->merge_many();
 }
 
-bool TransactionImpl::has_own(const lsm::Family *family) const {
-  if (writes_ == nullptr) return false;
-  return writes_->find_family(family) != nullptr || (spill_ != nullptr && spill_->has_family(family));
-}
-
 Status TransactionImpl::find_own(const lsm::Family *family, std::string_view key, bool *found,
                                  rocksdb::PinnableSlice *value) const {
   *found = false;
@@ -121,6 +116,12 @@ Status TransactionImpl::has_written(const lsm::Family *family, std::string_view 
   rocksdb::PinnableSlice value;
   const Status status = find_own(family, key, found, &value);
   return status.code() == Code::kNotFound ? Status::Ok() : status;
+}
+
+bool TransactionImpl::has_written_in(const lsm::Family *family, std::string_view lower,
+                                     std::string_view upper) const {
+  if (spill_ != nullptr && spill_->has_family(family)) return true;
+  return writes_ != nullptr && has_write(*writes_, family, lower, upper);
 }
 
 // ---- Preparing and committing spilled writes -----------------------------------------------------

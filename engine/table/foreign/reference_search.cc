@@ -10,6 +10,9 @@ namespace {
 // that remembering them does not pay.
 constexpr size_t kKnown = 256;
 
+// A statement that removes many parents, each with children, looks in vain only so often.
+constexpr uint32_t kVainLooksMax = 8;
+
 size_t place_of(const std::string &start) { return std::hash<std::string>()(start) % kKnown; }
 
 // The position among the stored columns of the column in a part of an index; -1: it is virtual. Columns are
@@ -64,20 +67,39 @@ bool ReferenceSearch::is_history() const {
 
 void ReferenceSearch::end_statement() {
   cursor_.end_statement();
+  absence_.close();
+  vain_looks_ = 0;
   statement_++;
 }
 
 Status ReferenceSearch::find(const std::string &start, bool *found) {
   *found = is_known(start);
-  return *found ? Status::Ok() : look_up(start, found);
+  return *found || is_absent(start) ? Status::Ok() : look_up(start, found);
+}
+
+bool ReferenceSearch::shows_none(const std::string &start) {
+  if (vain_looks_ >= kVainLooksMax) return false;
+  const bool is_none = is_absent(start);
+  vain_looks_ = is_none ? 0 : vain_looks_ + 1;
+  return is_none;
+}
+
+bool ReferenceSearch::is_whole_primary_key() const {
+  return table_.layout().is_primary(target_.index) &&
+         target_.parts == table_.layout().index(target_.index).user_parts;
+}
+
+// Without protected ranges, and by a whole primary key, a search locks less than the range of the key.
+bool ReferenceSearch::is_absent(const std::string &start) {
+  return target_.expects_none && table_.protects_ranges() && !is_whole_primary_key() &&
+         absence_.is_absent(table_.layout().index(target_.index), start);
 }
 
 Status ReferenceSearch::look_up(const std::string &start, bool *found) {
   auto *record = reinterpret_cast<uint8_t *>(record_.data());
-  const IndexLayout &index = table_.layout().index(target_.index);
   RowCursor::Found result = RowCursor::Found::kNone;
   cursor_.begin_index(target_.index);
-  if (table_.layout().is_primary(target_.index) && target_.parts == index.user_parts)
+  if (is_whole_primary_key())
     ATOLL_RETURN_IF_ERROR(cursor_.get(start, false, record, &result));
   else
     ATOLL_RETURN_IF_ERROR(

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "table/foreign/absence_search.h"
 #include "table/row_cursor.h"
 
 namespace atoll::table {
@@ -61,14 +62,19 @@ class ReferenceSearch {
     std::shared_ptr<const Layout> layout;
     size_t record_bytes;  // of the records for which the layout was made
     size_t index;
-    size_t parts;      // how many parts of the index have values
-    int row_end = -1;  // the stored column ROW END of a system-versioned table; -1: there is none
+    size_t parts;               // how many parts of the index have values
+    int row_end = -1;           // the stored column ROW END of a system-versioned table; -1: there is none
+    bool expects_none = false;  // most searches find no row
   };
   ReferenceSearch(Statement *statement, txn::LockTable *locks, Target target);
 
   // *found: whether a row has a key that begins with `start`. The row is locked, shared. Errors: of the locks
   // (the caller ends the statement), kCorruption, kUnavailable, kInterrupted.
   Status find(const std::string &start, bool *found);
+  // A cheap look: true if no row has a key that begins with `start`, and nobody inserts one before the
+  // transaction ends. False: it is not known. After some vain looks it does not look any more. Requires:
+  // Target::expects_none.
+  bool shows_none(const std::string &start);
   // Forgets what it has found, and closes its cursor. Called at the end of a statement.
   void end_statement();
 
@@ -79,6 +85,8 @@ class ReferenceSearch {
     std::string start, row_key;
   };
   bool is_known(const std::string &start) const;
+  bool is_absent(const std::string &start);
+  bool is_whole_primary_key() const;
   Status look_up(const std::string &start, bool *found);
   bool is_history() const;
   Status remember(const std::string &start);
@@ -88,6 +96,8 @@ class ReferenceSearch {
   RowLocks locks_{table_};
   ViewWithoutTable view_{table_};
   RowCursor cursor_;
+  AbsenceSearch absence_{table_};
+  uint32_t vain_looks_ = 0;  // of shows_none(), without one between them that has shown anything
   std::string record_;
   uint64_t transaction_id_ = 0;  // of what is known
   uint64_t statement_ = 1;       // counts statements and transactions

@@ -32,6 +32,25 @@ void WriteExtents::add(uint32_t family_id, std::string_view key) {
   extents_.push_back({family_id, std::string(key), std::string(key)});
 }
 
+namespace {
+
+// The first key that was written, from `lower` on.
+KeyIndex::Iterator first_write(const KeyIndex &index, std::string_view lower) {
+  auto it = index.lower_bound(lower);
+  while (it != index.end() && it->newest == nullptr) ++it;
+  return it;
+}
+
+}  // namespace
+
+bool has_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
+               std::string_view upper) {
+  const WriteSet::FamilyWrites *writes = set.find_family(family);
+  if (writes == nullptr) return false;
+  const auto it = first_write(writes->index, lower);
+  return it != writes->index.end() && it->key < upper;
+}
+
 // Finds deletions too, because a rollback to a savepoint can bring back the entry that a deletion hides.
 bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found) {
@@ -39,8 +58,7 @@ bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view
   if (writes == nullptr) return false;
   const KeyIndex &index = writes->index;
   if (forward) {
-    auto it = index.lower_bound(lower);
-    while (it != index.end() && it->newest == nullptr) ++it;
+    const auto it = first_write(index, lower);
     if (it == index.end() || it->key >= upper) return false;
     *found = {std::string(it->key), std::string(it->key)};
     return true;

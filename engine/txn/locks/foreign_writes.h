@@ -52,6 +52,8 @@ struct FoundWrite {
 // must lie in one index: there is one extent of it at most, so the first one that is found is the only one.
 bool find_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
+bool has_write(const WriteSet &set, const lsm::Family *family, std::string_view lower,
+               std::string_view upper);
 bool find_write(const WriteExtents &extents, uint32_t family_id, std::string_view lower,
                 std::string_view upper, bool forward, FoundWrite *found);
 

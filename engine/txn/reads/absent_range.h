@@ -30,6 +30,13 @@ class AbsentRange {
     ++rows_served_;
     return true;
   }
+  // True: no committed row has a key in [lower, upper). Requires: `ended` was read after the range was
+  // locked.
+  bool contains_range(std::string_view lower, std::string_view upper, uint64_t ended) {
+    if (ended != ended_ || lower < lower_ || upper > upper_) return false;
+    ++rows_served_;
+    return true;
+  }
   // Call for a key for which contains() was false. True: search from this key on, instead of looking the key
   // up.
   bool is_search_due() {

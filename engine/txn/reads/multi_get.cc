@@ -99,7 +99,8 @@ std::vector<size_t> TransactionImpl::multi_get(lsm::Family *family, const std::v
     statuses->front() = get(family, keys.front().ToStringView(), at, &values->front());
     return {};
   }
-  const bool may_own = has_own(family);
+  const bool may_own = writes_ != nullptr && (writes_->find_family(family) != nullptr ||
+                                              (spill_ != nullptr && spill_->has_family(family)));
   std::vector<size_t> missing;
   missing.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
