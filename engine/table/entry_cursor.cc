@@ -53,6 +53,7 @@ void EntryCursor::open_for_lookups(uint64_t hidden_max) {
   note_opening();
   txn::ScanOptions options;
   options.hidden_max = hidden_max;
+  options.committed_only = true;
   cursor_ = make(table_.read_at(), options);
   const IndexLayout &rows = table_.layout().primary_index();
   set_bounds({rows.start, rows.end});

@@ -24,8 +24,9 @@ class EntryCursor {
   // range afterwards. The cursor shows the newest entries, and the transaction takes no snapshot.
   void open_for_estimates(const Bounds &bounds);
   bool is_for_estimates() const { return writes_ == kForEstimates; }
-  // Makes a new cursor over the rows themselves, for OrderedLookups. If a step or search has to pass more
-  // than `hidden_max` deleted entries and old versions, the cursor becomes invalid, with an error.
+  // Makes a new cursor over the rows themselves, for OrderedLookups. It shows no own writes. If a step or
+  // search has to pass more than `hidden_max` deleted entries and old versions, the cursor becomes invalid,
+  // with an error.
   void open_for_lookups(uint64_t hidden_max);
   void close() { cursor_.reset(); }
   bool is_open() const { return cursor_ != nullptr; }

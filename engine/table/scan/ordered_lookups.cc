@@ -15,9 +15,10 @@ bool OrderedLookups::find(const std::string &key, bool *exists, std::string_view
     ascending_ = 0;
     return false;
   }
-  if (!is_following_ && (++ascending_ < wanted_ || !follow(key))) return false;
+  if (!is_following_ && ++ascending_ < wanted_) return false;
+  if (!is_following_) follow(key);
   bool is_written = false;
-  if (!cursor_.find_later_own_write(key, &is_written).ok() || is_written) return false;
+  if (!table_.transaction()->has_written(table_.family(), key, &is_written).ok() || is_written) return false;
   for (uint32_t steps = 0; cursor_.valid() && cursor_.key() < key; cursor_.step(true))
     if (++steps > kStepsMax) return stop();
   if (!cursor_.valid() && !cursor_.status().ok()) return stop();
@@ -28,17 +29,11 @@ bool OrderedLookups::find(const std::string &key, bool *exists, std::string_view
   return true;
 }
 
-// Moves a new cursor to `key`. Returns false if the cursor would show own writes: it could not stay open when
-// these are undone.
-bool OrderedLookups::follow(const std::string &key) {
+// Moves a new cursor to `key`. It shows no own writes, so it can stay open when these are undone.
+void OrderedLookups::follow(const std::string &key) {
   cursor_.open_for_lookups(kHiddenMax);
-  if (cursor_.has_own_writes()) {
-    cursor_.close();
-    return stop();
-  }
   cursor_.seek(key, true);
   is_following_ = true;
-  return true;
 }
 
 // Always returns false.

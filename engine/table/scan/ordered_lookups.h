@@ -33,7 +33,7 @@ class OrderedLookups {
   static constexpr uint64_t kHiddenMax = 30;
 
  private:
-  bool follow(const std::string &key);
+  void follow(const std::string &key);
   bool stop();
 
   const OpenTable &table_;

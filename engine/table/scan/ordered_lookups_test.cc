@@ -102,6 +102,17 @@ TEST_F(OrderedLookupsTest, own_writes_are_seen_and_others_are_not) {
   for (uint32_t id = 208; id < 300; id += 2) EXPECT_EQ(get(one_.get(), id), (Row{id, id / 2}));
 }
 
+TEST_F(OrderedLookupsTest, own_writes_before_the_first_lookup_do_not_matter) {
+  for (const RowLock lock : {RowLock::kNone, RowLock::kExclusive}) {
+    set_lock(one_.get(), lock);
+    ASSERT_ATOLL_OK(update(one_.get(), {602, 301}, {602, 9}));
+    EXPECT_LE(lookups(ids(2, 200, 2)), OrderedLookups::kKeysMin);
+    EXPECT_EQ(get(one_.get(), 602), (Row{602, 9})) << "its own";
+    one_->cursor.end_statement();
+    one_->rollback();
+  }
+}
+
 TEST_F(OrderedLookupsTest, each_statement_of_handler_has_its_own_snapshot) {
   for (uint32_t i = 1; i < 2 * OrderedLookups::kKeysMin; i++) {
     one_->cursor.begin_again();
