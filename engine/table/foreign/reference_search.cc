@@ -68,6 +68,8 @@ bool ReferenceSearch::is_history() const {
 void ReferenceSearch::end_statement() {
   cursor_.end_statement();
   absence_.close();
+  lookups_.close();
+  row_.Reset();
   vain_looks_ = 0;
   statement_++;
 }
@@ -95,11 +97,30 @@ bool ReferenceSearch::is_absent(const std::string &start) {
          absence_.is_absent(table_.layout().index(target_.index), start);
 }
 
+// Locks the row of a whole primary key and looks it up. This is what RowCursor::get() does for a row that is
+// there, without what only conditions, records and snapshots need. If there is no row, nothing is locked.
+Status ReferenceSearch::find_row(const std::string &key, bool *found) {
+  ATOLL_RETURN_IF_ERROR(locks_.lock(key, table_.mode().lock, nullptr));
+  std::string_view packed;
+  if (lookups_.find(key, found, &packed) && *found) return Status::Ok();
+  const Status status = table_.transaction()->get(table_.family(), key, table_.read_at(), &row_);
+  *found = status.ok();
+  if (status.code() != Code::kNotFound) return status;
+  locks_.release(key);
+  return Status::Ok();
+}
+
 Status ReferenceSearch::look_up(const std::string &start, bool *found) {
+  const bool is_one_row = is_whole_primary_key();
+  if (is_one_row && !target_.expects_none && target_.row_end < 0 &&
+      !table_.statement().refuses_changed_rows()) {
+    ATOLL_RETURN_IF_ERROR(find_row(start, found));
+    if (*found) return remember(start, start);
+  }
   auto *record = reinterpret_cast<uint8_t *>(record_.data());
   RowCursor::Found result = RowCursor::Found::kNone;
   cursor_.begin_index(target_.index);
-  if (is_whole_primary_key())
+  if (is_one_row)
     ATOLL_RETURN_IF_ERROR(cursor_.get(start, false, record, &result));
   else
     ATOLL_RETURN_IF_ERROR(
@@ -110,23 +131,23 @@ Status ReferenceSearch::look_up(const std::string &start, bool *found) {
     return Status(Code::kBug, "a search for a reference has a snapshot");
   *found = result == RowCursor::Found::kRow;
   cursor_.end_index();
-  return *found ? remember(start) : Status::Ok();
+  return *found ? remember(start, table_.row_key()) : Status::Ok();
 }
 
 // A committed row that this transaction has locked stays, unless the transaction itself removes it. A row
 // that the transaction has written is never remembered: a rollback to a savepoint may take it away.
-Status ReferenceSearch::remember(const std::string &start) {
+Status ReferenceSearch::remember(const std::string &start, const std::string &row_key) {
   txn::Transaction *transaction = table_.transaction();
   if (transaction_id_ != transaction->id()) statement_++;
   transaction_id_ = transaction->id();
   bool is_written = false;
-  ATOLL_RETURN_IF_ERROR(transaction->has_written(table_.family(), table_.row_key(), &is_written));
+  ATOLL_RETURN_IF_ERROR(transaction->has_written(table_.family(), row_key, &is_written));
   if (is_written) return Status::Ok();
   if (known_.empty()) known_.resize(kKnown);
   Known &known = known_[place_of(start)];
   known.statement = statement_;
   known.start = start;
-  known.row_key = table_.row_key();
+  known.row_key = row_key;
   return Status::Ok();
 }
 

@@ -18,6 +18,7 @@
 
 #include "table/foreign/absence_search.h"
 #include "table/row_cursor.h"
+#include "table/scan/ordered_lookups.h"
 
 namespace atoll::table {
 
@@ -88,8 +89,9 @@ class ReferenceSearch {
   bool is_absent(const std::string &start);
   bool is_whole_primary_key() const;
   Status look_up(const std::string &start, bool *found);
+  Status find_row(const std::string &key, bool *found);
   bool is_history() const;
-  Status remember(const std::string &start);
+  Status remember(const std::string &start, const std::string &row_key);
 
   const Target target_;
   OpenTable table_;
@@ -97,6 +99,8 @@ class ReferenceSearch {
   ViewWithoutTable view_{table_};
   RowCursor cursor_;
   AbsenceSearch absence_{table_};
+  OrderedLookups lookups_{table_};
+  rocksdb::PinnableSlice row_;
   uint32_t vain_looks_ = 0;  // of shows_none(), without one between them that has shown anything
   std::string record_;
   uint64_t transaction_id_ = 0;  // of what is known
