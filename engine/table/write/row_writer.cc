@@ -39,7 +39,7 @@ Status RowWriter::update(const uint8_t *old_record, const uint8_t *new_record, u
   layout().primary_key(old_record, hidden_id, &old_primary_key_);
   layout().primary_key(new_record, hidden_id, &primary_key_);
   const bool is_moved = primary_key_ != old_primary_key_;
-  ATOLL_RETURN_IF_ERROR(pack_old_row(old_record));
+  ATOLL_RETURN_IF_ERROR(pack_old_row(old_record, true));
   const bool in_pieces = goes_in_pieces(new_record);
   packed_row_.clear();
   if (!in_pieces) layout().row().pack(new_record, &packed_row_);
@@ -64,7 +64,7 @@ Status RowWriter::update(const uint8_t *old_record, const uint8_t *new_record, u
 
 Status RowWriter::remove(const uint8_t *record, uint64_t hidden_id) {
   layout().primary_key(record, hidden_id, &old_primary_key_);
-  ATOLL_RETURN_IF_ERROR(pack_old_row(record));
+  ATOLL_RETURN_IF_ERROR(pack_old_row(record, has_older_snapshot()));
   ATOLL_RETURN_IF_ERROR(remove_snapshot_entries(old_primary_key_, old_packed_row_));
   ATOLL_RETURN_IF_ERROR(transaction()->remove(family(), old_primary_key_));
   ATOLL_RETURN_IF_ERROR(remove_pieces(old_primary_key_, 0));
@@ -162,11 +162,11 @@ bool RowWriter::goes_in_pieces(const uint8_t *record) const {
   return CutRow::is_needed(layout().row(), record) && !(log_ != nullptr && log_->needs_whole_rows());
 }
 
-// Called before a row is changed. Packs the old record into old_packed_row_, which stays empty for a large
-// row and then equals no stored row. Sets old_pieces_ to the number of the row's pieces. This number is taken
-// from the stored reference and not from the record, for two reasons: the record lacks columns that were
-// dropped since, and large rows that older builds copied are stored whole.
-Status RowWriter::pack_old_row(const uint8_t *record) {
+// Called before a row is changed. Packs the old record into old_packed_row_ if that `is_needed`. It stays
+// empty for a large row and then equals no stored row. Sets old_pieces_ to the number of the row's pieces.
+// This number is taken from the stored reference and not from the record, for two reasons: the record lacks
+// columns that were dropped since, and large rows that older builds copied are stored whole.
+Status RowWriter::pack_old_row(const uint8_t *record, bool is_needed) {
   old_packed_row_.clear();
   old_pieces_ = 0;
   const codec::RowCodec &row = layout().row();
@@ -180,7 +180,7 @@ Status RowWriter::pack_old_row(const uint8_t *record) {
     }
     if (old_pieces_ != 0 || row.exceeds(record, codec::kLargeRowBytes)) return Status::Ok();
   }
-  row.pack(record, &old_packed_row_);
+  if (is_needed) row.pack(record, &old_packed_row_);
   return Status::Ok();
 }
 
@@ -262,19 +262,23 @@ Status RowWriter::remove_entry(size_t index, const uint8_t *record, const std::s
   return transaction()->remove(family(), old_entry_key_, unique_length(index, old_entry_key_));
 }
 
+// Whether the snapshot may show a version of the row that has other index entries than the newest one.
+bool RowWriter::has_older_snapshot() const {
+  const size_t secondary = layout().index_count() - (layout().hidden_primary() ? 0 : 1);
+  if (secondary == 0 || !transaction()->has_snapshot()) return false;
+  const rocksdb::Snapshot *const snapshot = transaction()->snapshot(family()->side());
+  return snapshot != nullptr && snapshot->GetSequenceNumber() != family()->newest_sequence();
+}
+
 // Removes the index entries of the version of the row that the snapshot shows. Under REPEATABLE READ this
 // version can be older than the version that is changed now, or the row can have been deleted since. After
 // the change this transaction must not find the row by the old entries any more. Sets snapshot_differs_ to
 // whether that version differs from `current_row`.
 Status RowWriter::remove_snapshot_entries(const std::string &primary_key, std::string_view current_row) {
-  snapshot_differs_ = false;
-  const size_t secondary = layout().index_count() - (layout().hidden_primary() ? 0 : 1);
-  if (secondary == 0 || !transaction()->has_snapshot()) return Status::Ok();
+  snapshot_differs_ = has_older_snapshot();
+  if (!snapshot_differs_) return Status::Ok();
   rocksdb::ReadOptions options;
   options.snapshot = transaction()->snapshot(family()->side());
-  if (options.snapshot == nullptr) return Status::Ok();
-  if (options.snapshot->GetSequenceNumber() == family()->newest_sequence()) return Status::Ok();
-  snapshot_differs_ = true;
   rocksdb::PinnableSlice seen;
   const rocksdb::Status found = family()->get(options, primary_key, &seen);
   if (found.IsNotFound()) return Status::Ok();

@@ -110,13 +110,14 @@ class RowWriter {
   Status wait_for_ranges(const std::string &key);
 
   bool goes_in_pieces(const uint8_t *record) const;
-  Status pack_old_row(const uint8_t *record);
+  Status pack_old_row(const uint8_t *record, bool is_needed);
   Status put_row(const uint8_t *record, bool in_pieces, bool is_new);
   Status remove_pieces(const std::string &primary_key, uint64_t from);
 
   Status insert_entries(const uint8_t *record);
   Status update_entries(const uint8_t *old_record, const uint8_t *new_record);
   Status remove_entry(size_t index, const uint8_t *record, const std::string &primary_key);
+  bool has_older_snapshot() const;
   Status remove_snapshot_entries(const std::string &primary_key, std::string_view current_row);
   Status log_change(const uint8_t *old_record, const uint8_t *new_record);
 
