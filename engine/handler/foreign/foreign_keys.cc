@@ -148,15 +148,16 @@ ReferenceSearch *ForeignKeys::search(const ForeignLink &link,
             .record_bytes = catalog::own_record(link.layout->def().description).record_bytes,
             .index = link.index,
             .parts = link.columns.size(),
-            .row_end = link.row_end});
+            .row_end = link.row_end,
+            .expects_none = all == &children_});
   return search.get();
 }
 
 // Takes the weakest metadata lock on a table, which only an exclusive lock waits for, until the transaction
 // ends.
-static Status lock_name(THD *thd, const std::string &database, const std::string &table, const char *what) {
+static Status lock_name(THD *thd, const TableName &name, const char *what) {
   MDL_request request;
-  MDL_REQUEST_INIT(&request, MDL_key::TABLE, sql_name(database).c_str(), sql_name(table).c_str(), MDL_SHARED,
+  MDL_REQUEST_INIT(&request, MDL_key::TABLE, name.database.c_str(), name.table.c_str(), MDL_SHARED,
                    MDL_TRANSACTION);
   if (!thd->mdl_context.acquire_lock(&request, thd->variables.lock_wait_timeout)) return Status::Ok();
   const bool is_deadlock = thd->is_error() && thd->get_stmt_da()->sql_errno() == ER_LOCK_DEADLOCK;
@@ -167,11 +168,9 @@ static Status lock_name(THD *thd, const std::string &database, const std::string
 // dropped, emptied, moved or replaced by a copy until the transaction ends.
 Status ForeignKeys::lock_parents() {
   if (has_locked_parents_) return Status::Ok();
-  for (const ForeignLink &link : plan_->parents) {
-    if (link.is_self) continue;
-    ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), link.constraint.parent_database,
-                                    link.constraint.parent_table, "the metadata lock of a parent table"));
-  }
+  for (const ForeignLink &link : plan_->parents)
+    if (!link.is_self)
+      ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), link.other, "the metadata lock of a parent table"));
   has_locked_parents_ = true;
   return reload();
 }
@@ -183,10 +182,8 @@ Status ForeignKeys::lock_children() {
   if (has_locked_children_) return Status::Ok();
   constexpr const char *kWhat = "the metadata lock of a child table";
   for (const ForeignLink &link : plan_->children)
-    if (!link.is_self)
-      ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), link.child->database, link.child->name, kWhat));
-  for (const TableName &child : plan_->replaced)
-    ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), child.database, child.table, kWhat));
+    if (!link.is_self) ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), link.other, kWhat));
+  for (const TableName &child : plan_->replaced) ATOLL_RETURN_IF_ERROR(lock_name(file_.thd(), child, kWhat));
   has_locked_children_ = true;
   return reload();
 }
@@ -272,9 +269,17 @@ Status ForeignKeys::change_children(const ForeignChange &change, size_t first) {
       ATOLL_RETURN_IF_ERROR(check_no_child(link, i, change.old_record));
       continue;
     }
+    if (is_without_children(link, i, change.old_record)) continue;
     ATOLL_RETURN_IF_ERROR(Cascade::run(&file_, link, change));
   }
   return Status::Ok();
+}
+
+// A look that costs less than a cascade. False: it is not known.
+bool ForeignKeys::is_without_children(const ForeignLink &link, size_t number, const uchar *record) {
+  key_.clear();
+  link.key->append(record, &key_);
+  return search(link, &children_, number, &newest_rows_)->shows_none(key_);
 }
 
 Status ForeignKeys::check_no_child(const ForeignLink &link, size_t number, const uchar *record) {

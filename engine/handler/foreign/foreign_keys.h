@@ -71,6 +71,7 @@ class ForeignKeys final : public table::RowCheck {
   Status check_children(int index, const uchar *old_record, const uchar *new_record);
   Status check_parent(size_t number, const uchar *record);
   Status check_no_child(const ForeignLink &link, size_t number, const uchar *record);
+  bool is_without_children(const ForeignLink &link, size_t number, const uchar *record);
   Status change_children(const ForeignChange &change, size_t first);
   Status change_with_savepoint(const ForeignChange &change, size_t first, const Write &write);
   table::ReferenceSearch *search(const ForeignLink &link,

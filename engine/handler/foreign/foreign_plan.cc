@@ -106,6 +106,7 @@ Status add_parents(const Layout &own, const catalog::TablePtr &table, std::vecto
     ForeignLink link{.child = table, .constraint = constraint};
     if (!find_columns(own.def().description, constraint.columns, &link.columns)) continue;
     link.is_self = constraint.parent_database == table->database && constraint.parent_table == table->name;
+    link.other = {sql_name(constraint.parent_database), sql_name(constraint.parent_table)};
     ATOLL_RETURN_IF_ERROR(layout_of({constraint.parent_database, constraint.parent_table}, &link.layout));
     choose_index(own, constraint.parent_columns, &link);
     links->push_back(std::move(link));
@@ -120,6 +121,7 @@ Status add_children(const Layout &own, const catalog::TableDef &table, std::vect
       if (constraint.parent_database != table.database || constraint.parent_table != table.name) continue;
       ForeignLink link{.child = child, .constraint = constraint};
       if (!find_columns(own.def().description, constraint.parent_columns, &link.columns)) continue;
+      link.other = {sql_name(child->database), sql_name(child->name)};
       link.is_self = child->id == table.id;
       ATOLL_RETURN_IF_ERROR(layout_of({child->database, child->name}, &link.layout));
       choose_index(own, constraint.columns, &link);
@@ -142,7 +144,7 @@ Status make_foreign_plan(const std::shared_ptr<const Layout> &layout, uint64_t g
     ATOLL_RETURN_IF_ERROR(add_children(*layout, *table, &plan->children));
     for (const catalog::TablePtr &child :
          engine::running()->catalog()->children_of(table->database, table->name, true))
-      plan->replaced.push_back({child->database, child->former_name});
+      plan->replaced.push_back({sql_name(child->database), sql_name(child->former_name)});
     sort_links(*layout, &plan->parents);
     sort_links(*layout, &plan->children);
   }

@@ -22,6 +22,7 @@ struct ForeignLink {
   std::vector<uint16_t> columns = {};  // of this table: positions of its columns
   std::vector<uint16_t> others = {};   // of the other table
   int own_index = -1;    // the index of this table with `columns`; without one the primary one, or -1
+  TableName other = {};  // the other table, in the form that SQL uses
   bool is_self = false;  // both tables are the same
   // A row may be its own parent: the index of the parent comes before the index of the child. InnoDB writes
   // one index after the other, so it finds the row's own entry only then.
@@ -39,7 +40,8 @@ struct ForeignPlan {
   uint64_t generation = 0;            // of the catalog
   std::vector<ForeignLink> parents;   // constraints that this table has
   std::vector<ForeignLink> children;  // constraints that refer to this table
-  // Children that an ALTER with a copy is replacing: a table under an internal name has no constraints.
+  // Children that an ALTER with a copy is replacing: a table under an internal name has no constraints. In
+  // the form that SQL uses.
   std::vector<TableName> replaced;
   bool has_children() const { return !children.empty() || !replaced.empty(); }
   bool is_empty() const { return parents.empty() && !has_children(); }
