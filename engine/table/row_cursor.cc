@@ -107,7 +107,7 @@ Status RowCursor::search(const Seek &seek, uint8_t *record, Found *found) {
   // An index that was built after the snapshot lacks entries for consistent reads. Locking reads may use it,
   // because they read the newest rows.
   if (!table_.locking() && table_.is_newer_than_snapshot(index.readable_from)) return Status::Ok();
-  guard_.start(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward);
+  guard_.start(seek.forward || !seek.key.empty() ? seek.key : index.end, seek.forward, seek.locks_at_once);
   // The key is locked before the cursor is opened, because the lock may wait for a transaction that inserts
   // the key, and the cursor must show its row.
   if (is_one_key) ATOLL_RETURN_IF_ERROR(guard_.protect_point(index, seek.key));
@@ -325,6 +325,12 @@ Status RowCursor::accept_entry(uint8_t *record, Accepted *accepted) {
   }
   ATOLL_RETURN_IF_ERROR(layout().primary_of_entry(index(), key_, &primary_key_));
   if (!table_.locking()) return decode_entry(key_, entries_.value(), record);
+  if (wanted_.locked_entries_suffice) {
+    bool waited = false, newest = false;
+    ATOLL_RETURN_IF_ERROR(locks_.lock(primary_key_, table_.mode().lock, &waited));
+    if (!waited) ATOLL_RETURN_IF_ERROR(is_newest(&newest));
+    if (newest) return decode_entry(key_, entries_.value(), record);
+  }
   Fetched fetched = Fetched::kAbsent;
   ATOLL_RETURN_IF_ERROR(lock_and_fetch(nullptr, record, &fetched));
   if (fetched != Fetched::kRow) {

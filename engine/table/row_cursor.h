@@ -64,6 +64,10 @@ struct WantedColumns {
   bool all = false;
   std::vector<uint32_t> stored;  // if not `all`: the positions of the wanted stored columns, ascending
   bool entries_suffice = false;  // the entries of the index have all wanted columns, so no row is looked up
+  // As entries_suffice, for a locking read: it locks the row, and looks it up only if the row may have
+  // changed since the entry was read. No conditions are evaluated. The other columns of the record stay as
+  // they are.
+  bool locked_entries_suffice = false;
 };
 
 // The reader of one open table. The handler has one for as long as it exists; each statement begins its

@@ -36,6 +36,9 @@ struct Seek {
   size_t parts = 0;           // of an exact search: the number of key parts in `key`
   Reach reach = Reach::kFirstRow;
   size_t rows_wanted = 1;  // the size of the first batch of rows
+  // A locking read forward that will read all of `prefix`: it locks this whole range at once, and not as it
+  // moves.
+  bool locks_at_once = false;
 };
 
 // The bounds of the searches of one RowCursor, which owns it.

@@ -3,6 +3,7 @@
 
 #include "handler/foreign/cascade.h"
 
+#include "codec/large_row.h"
 #include "handler/ddl/table_name.h"
 #include "handler/handlerton.h"
 #include "handler/write/virtual_columns.h"
@@ -38,7 +39,7 @@ uchar *bytes_of(std::string *record) { return reinterpret_cast<uchar *>(record->
 }  // namespace
 
 Status Cascade::run(ha_atoll *parent, const ForeignLink &link, const ForeignChange &cause) {
-  const std::string database = sql_name(link.child->database), name = sql_name(link.child->name);
+  const auto &[database, name] = link.other;
   TABLE *table =
       find_fk_open_table(parent->thd(), database.data(), database.size(), name.data(), name.size());
   if (table == nullptr || table->file->ht != own_handlerton())
@@ -74,13 +75,32 @@ Cascade::~Cascade() { cursor_.end_statement(); }
 
 // ---- The children --------------------------------------------------------------------------------
 
+// Whether the entries of the constraint's index tell all that the removal of a child needs: the columns of
+// its keys. A large row may lie in pieces, of which only the row itself tells.
+bool Cascade::entries_suffice() const {
+  const bool removes = cause_.is_removal() && link_.constraint.on_delete == ReferenceAction::kCascade;
+  if (!removes || table_->versioned() || table_->vfield != nullptr || build_) return false;
+  if (keys_ != nullptr && keys_->plan()->has_children()) return false;
+  if (open_table_.layout().row().may_exceed(codec::kLargeRowBytes)) return false;
+  for (uint i = 0; i < table_->s->keys; i++)
+    for (uint part = 0; part < table_->key_info[i].user_defined_key_parts; part++) {
+      const Field *field = table_->field[table_->key_info[i].key_part[part].fieldnr - 1];
+      if (!field->part_of_key.is_set(static_cast<uint>(link_.index))) return false;
+    }
+  return true;
+}
+
 Status Cascade::each_child() {
   std::string start;
   link_.key->append(cause_.old_record, &start);
   Found found = Found::kNone;
   cursor_.begin_index(link_.index);
-  ATOLL_RETURN_IF_ERROR(cursor_.search({.key = start, .prefix = start, .parts = link_.columns.size()},
-                                       table_->record[0], &found));
+  cursor_.wanted().locked_entries_suffice = entries_suffice();
+  // The columns that are not in the entry.
+  if (cursor_.wanted().locked_entries_suffice)
+    memcpy(table_->record[0], table_->s->default_values, table_->s->reclength);
+  const table::Seek seek{.key = start, .prefix = start, .parts = link_.columns.size(), .locks_at_once = true};
+  ATOLL_RETURN_IF_ERROR(cursor_.search(seek, table_->record[0], &found));
   while (found == Found::kRow) {
     if (!is_history()) ATOLL_RETURN_IF_ERROR(take_child());
     ATOLL_RETURN_IF_ERROR(cursor_.next_same(table_->record[0], &found));

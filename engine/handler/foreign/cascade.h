@@ -33,6 +33,7 @@ class Cascade final : table::RowCheck {
   // ---- table::RowCheck ----
   Status check(int index, const uint8_t *old_record, const uint8_t *new_record) override;
 
+  bool entries_suffice() const;
   Status check_chain() const;
   Status each_child();
   Status take_child();

@@ -13,10 +13,11 @@ std::string next_key(std::string_view key) {
   return next;
 }
 
-void RangeGuard::start(std::string_view from, bool forward) {
+void RangeGuard::start(std::string_view from, bool forward, bool at_once) {
   reached_.assign(from);
   calls_ = 0;
   is_forward_ = forward;
+  is_at_once_ = at_once;
   kind_ = Kind::kRange;
 }
 
@@ -58,12 +59,13 @@ std::string goal_of(const EntryCursor &entries, const RangeGuard::Scan &scan) {
 
 Status RangeGuard::protect_to(EntryCursor *entries, const Scan &scan) {
   if (is_point() || !table_.protects_ranges()) return Status::Ok();
+  if (is_at_once_ && reached_ == scan.bounds.upper) return Status::Ok();
   txn::Transaction *transaction = table_.transaction();
   const std::string start = reached_;
   const bool with_rows = ++calls_ > kRowLocksMax && scan.secondary < 0 && !table_.mode().skip_locked;
   std::string last_obstacle;
   for (;;) {
-    const std::string goal = goal_of(*entries, scan);
+    const std::string goal = is_at_once_ ? scan.bounds.upper : goal_of(*entries, scan);
     if (scan.forward ? goal <= reached_ : goal >= reached_) return Status::Ok();
     std::optional<txn::RowInRange> row;
     if (with_rows && entries->valid()) row = {RowLocks::mode_of(table_.mode().lock), entries->key()};

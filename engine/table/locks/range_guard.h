@@ -24,7 +24,9 @@ class RangeGuard {
   RangeGuard(const OpenTable &table, RowLocks *locks) : table_(table), locks_(*locks) {}
 
   // Called when a scan begins at `from`. Forward the scan returns keys from `from` on, backward smaller keys.
-  void start(std::string_view from, bool forward);
+  // `at_once`: the first protect_to() locks the range up to the upper bound of the scan. Requires: then the
+  // scan goes forward.
+  void start(std::string_view from, bool forward, bool at_once = false);
   // Called when a scan continues after the row with the key `last`, which was read without this scan or in
   // the other direction.
   void resume_at(const std::string &last, bool forward);
@@ -73,6 +75,7 @@ class RangeGuard {
   std::string reached_;  // the key up to which the scan has locked the range
   uint32_t calls_ = 0;   // of protect_to() in this scan
   bool is_forward_ = true;
+  bool is_at_once_ = false;
   Kind kind_ = Kind::kRange;
 };
 
