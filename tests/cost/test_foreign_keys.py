@@ -12,6 +12,7 @@ from harness.process import discard, scratch_directory
 from harness.server import Server
 
 CHILDREN = 1000
+LONE = ("lone", "lone_cascade", "lone_free")
 SETUP = (
     "CREATE DATABASE d",
     "USE d",
@@ -24,6 +25,20 @@ SETUP = (
     "INSERT INTO p SELECT seq, seq FROM seq_1_to_20",
     "INSERT INTO q SELECT seq, seq FROM seq_1_to_20",
     f"INSERT INTO c SELECT seq, 1, NULL FROM seq_1_to_{CHILDREN}",
+    # Parents without children, by each action, and without a constraint.
+    "CREATE TABLE lone (id INT PRIMARY KEY)",
+    "CREATE TABLE lone_c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES lone (id))",
+    "CREATE TABLE lone_cascade (id INT PRIMARY KEY)",
+    "CREATE TABLE lone_cascade_c (id INT PRIMARY KEY, p INT, "
+    "FOREIGN KEY (p) REFERENCES lone_cascade (id) ON DELETE CASCADE)",
+    "CREATE TABLE lone_free (id INT PRIMARY KEY)",
+    *(f"INSERT INTO {name} SELECT seq FROM seq_1_to_{CHILDREN}" for name in LONE),
+    # The entries of the constraint's index have all columns of the child's keys. The children of 5 lie far apart.
+    "CREATE TABLE o (id INT PRIMARY KEY)",
+    "CREATE TABLE covered (id INT PRIMARY KEY, o INT, note VARCHAR(40), "
+    "FOREIGN KEY (o) REFERENCES o (id) ON DELETE CASCADE ON UPDATE CASCADE)",
+    "INSERT INTO o SELECT seq FROM seq_1_to_10",
+    f"INSERT INTO covered SELECT seq, 1 + seq % 10, 'an item' FROM seq_1_to_{10 * CHILDREN}",
 )
 # What a statement may add to the counters, beside what it costs without constraints.
 COUNTED = (
@@ -103,10 +118,41 @@ def test_a_parent_without_children_costs_one_search(connection):
     assert found["writes"] == 1
 
 
+def test_parents_without_children_share_a_cursor_and_few_searches(connection):
+    for name in ("lone", "lone_cascade"):
+        extra = added(connection, f"DELETE FROM {name} WHERE id > 0", "DELETE FROM lone_free WHERE id > 0")
+        assert extra.pop("range_locks") == CHILDREN
+        assert extra.pop("cursors_opened") == 1
+        assert extra.pop("cursor_seeks") <= 10
+        assert extra.pop("cursor_steps", 0) <= 10
+        assert extra == {}, name
+
+
 def test_a_cascade_reads_and_writes_each_child_once(connection):
+    """The children lie side by side, so a cursor steps from one to the next."""
     found = work(connection, "DELETE FROM p WHERE id = 1")
     assert found["cursors_opened"] <= 6
-    assert found["cursor_steps"] <= CHILDREN + 8
-    assert found["point_gets"] <= CHILDREN + 2
+    assert found["cursor_steps"] <= 2 * CHILDREN + 8
+    assert found["point_gets"] <= 20
+    assert found["range_locks"] <= 4
     assert found["row_locks"] <= CHILDREN + 2
     assert found["writes"] == 1 + 3 * CHILDREN
+
+
+def test_a_cascade_reads_no_row_whose_entry_suffices(connection):
+    found = work(connection, "DELETE FROM o WHERE id = 5")
+    assert found["cursor_steps"] <= CHILDREN + 8
+    assert found["point_gets"] <= 2
+    assert found["row_locks"] <= CHILDREN + 2
+    assert found["range_locks"] <= 4
+    assert found["writes"] == 1 + 2 * CHILDREN
+
+
+def test_an_update_reads_and_writes_each_child_once(connection):
+    """The look-ups try, each 32 rows, whether a cursor would find the next row in a few steps."""
+    found = work(connection, "UPDATE o SET id = 50 WHERE id = 5")
+    assert found["cursors_opened"] <= CHILDREN // 32 + 8
+    assert found["cursor_steps"] <= CHILDREN * 9 // 8 + 8
+    assert found["point_gets"] <= CHILDREN + 8
+    assert found["range_locks"] <= 6
+    assert found["writes"] == 2 + 3 * CHILDREN
