@@ -27,6 +27,7 @@ from harness.digest import Digest, database_digests
 from harness.objectstores import Minio, ObjectStore, Versitygw
 from harness.process import discard, exit_cleanly_on_signals, scratch_directory, wait_until
 from harness.server import Server, ServerFailed, s3_options
+from second_server import Reader
 
 S3_SERVERS = {"versitygw": Versitygw, "minio": Minio}
 TABLES = (*datasets.FLIGHTS_TABLES, "s3test")
@@ -72,6 +73,7 @@ class Demo:
         self.home = scratch_directory("demo")
         self.s3: ObjectStore | None = None
         self.server = Server(self.home / "server")
+        self.reader = Reader(self.server, self.home / "reader")
         self.files: dict[str, Path] = {}
         self.innodb_bytes = 0
         self.expected: dict[str, Digest] = {}
@@ -86,6 +88,7 @@ class Demo:
             raise
         finally:
             self.server.kill()
+            self.reader.server.kill()
             if self.s3:
                 self.s3.stop()
             discard(self.home)
@@ -116,6 +119,11 @@ class Demo:
             ("objects in the bucket", self._list_bucket),
             ("delete the data directory, recover from the bucket", self._lose_and_recover),
             ("counts and checksums after the recovery", self._compare_stored),
+            ("start a reader on the same bucket", self.reader.start),
+            ("counts and checksums on the reader", self._compare_reader),
+            ("a new table reaches the reader", self.reader.follow),
+            ("kill -9 the writer, the reader takes its place", self._promote_reader),
+            ("counts and checksums on the new writer", self._compare_stored),
         ]
         plan += [
             (f"ALTER TABLE {table} ENGINE=InnoDB", functools.partial(self._move_back, table))
@@ -197,7 +205,10 @@ class Demo:
         return {"rows": sum(digest.rows for digest in moved.values())}
 
     def _compare_stored(self) -> dict:
-        found = database_digests(self.server, "moved")
+        return self._compare_stored_on(self.server)
+
+    def _compare_stored_on(self, server: Server) -> dict:
+        found = database_digests(server, "moved")
         found.pop("load_target", None)
         for table in TABLES:
             expect(
@@ -371,6 +382,17 @@ class Demo:
             not self.server.run("SHOW DATABASES LIKE 'original'"), "the InnoDB copy cannot be in the bucket"
         )
         return {"tables": len(tables), "seconds": seconds}
+
+    # ---- a second server -------------------------------------------------------------------------------
+
+    def _compare_reader(self) -> dict:
+        return self._compare_stored_on(self.reader.server)
+
+    def _promote_reader(self) -> dict:
+        details = self.reader.take_over()
+        expect(details["rows"] == 100, f"the new writer has changed {details['rows']} of 100 rows")
+        self.server = self.reader.server
+        return details
 
     # ---- and back ----------------------------------------------------------------------------------------
 
