@@ -1,9 +1,11 @@
-// Reads and writes small files as a whole, and lists directories.
+// Reads and writes small files as a whole, and lists and removes directories.
 #pragma once
 
 #include <dirent.h>
+#include <ftw.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -42,6 +44,19 @@ inline std::vector<std::filesystem::path> entries_of(const std::filesystem::path
   }
   if (error != nullptr) error->assign(errno, std::generic_category());
   return entries;
+}
+
+// Removes the file, or the directory and all that is in it. Links are removed, not followed. Returns why not
+// all of it was removed; that it does not exist is no error. When there is no memory, the error says so,
+// where std::filesystem::remove_all() ends the process.
+inline std::error_code remove_tree(const std::filesystem::path &path) noexcept {
+  constexpr int kOpenDirectoriesMax = 16;
+  const auto remove_entry = [](const char *entry, const struct stat *, int, struct FTW *) {
+    return ::remove(entry) == 0 || errno == ENOENT ? 0 : -1;
+  };
+  if (nftw(path.c_str(), remove_entry, kOpenDirectoriesMax, FTW_DEPTH | FTW_PHYS) == 0 || errno == ENOENT)
+    return {};
+  return {errno, std::generic_category()};
 }
 
 // Creates the file, or replaces its content. Returns false when writing fails; the file may then be

@@ -1,4 +1,4 @@
-// Goal:   entries_of() lists a directory, and without memory it throws in place of ending the process.
+// Goal:   directories are listed and removed, and a shortage of memory does not end the process.
 // Method: each allocation of a call fails in turn.
 #include "base/file.h"
 
@@ -56,6 +56,26 @@ TEST_F(FileTest, a_shortage_of_memory_is_an_exception) {
     failing_new::request = 0;
   }
   EXPECT_GT(failures, 6) << "at least one for each entry";
+}
+
+TEST_F(FileTest, a_tree_is_removed_without_its_links_targets_and_without_operator_new) {
+  const fs::path tree = directory_ / "below" / "tree", outside = directory_ / "outside";
+  fs::create_directories(tree / "one with a name that needs memory" / "two");
+  fs::create_directories(outside);
+  ASSERT_TRUE(write_content(outside / "kept", "x"));
+  ASSERT_TRUE(write_content(tree / "one with a name that needs memory" / "two" / "file", "x"));
+  fs::create_directory_symlink(outside, tree / "link");
+  failing_new::request = 1;
+  const std::error_code error = remove_tree(tree);
+  failing_new::request = 0;
+  EXPECT_FALSE(error) << error.message();
+  EXPECT_FALSE(fs::exists(tree));
+  EXPECT_TRUE(fs::exists(outside / "kept"));
+}
+
+TEST_F(FileTest, what_does_not_exist_is_removed_and_what_cannot_be_removed_is_an_error) {
+  EXPECT_FALSE(remove_tree(directory_ / "none"));
+  EXPECT_EQ(remove_tree("/proc/self/comm"), std::errc::operation_not_permitted);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/border/border.h"
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/memory_limit.h"
@@ -158,8 +159,8 @@ Status Engine::open_views(const Options &options) {
 
 Status Engine::open_database(const std::string &base_dir) {
   if (store_ == nullptr) {  // the database of a reader has nothing that a restart needs
+    (void)remove_tree(base_dir);
     std::error_code ignored;
-    std::filesystem::remove_all(base_dir, ignored);
     std::filesystem::create_directory(base_dir, ignored);
   }
   lsm::DatabaseOptions options;

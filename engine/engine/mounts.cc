@@ -61,8 +61,7 @@ std::vector<std::string> Mounts::leftovers() const {
 }
 
 void Mounts::forget_leftovers() {
-  std::error_code ignored;
-  fs::remove_all(directory_, ignored);
+  (void)remove_tree(directory_);
 }
 
 // While a new mount is opened, statements may still read a removed mount of the same name. So each mount

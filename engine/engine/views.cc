@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/file.h"
 #include "bridge/result.h"
 
 namespace atoll::engine {
@@ -62,8 +63,8 @@ Views::Views(std::shared_ptr<atoll_reader> reader, lsm::Database *database, std:
 
 Status Views::open(const atoll_store_config &config, lsm::Database *database, std::string directory,
                    std::unique_ptr<Views> *out) {
+  (void)remove_tree(directory);
   std::error_code error;
-  std::filesystem::remove_all(directory, error);
   std::filesystem::create_directories(directory, error);
   if (error)
     return Status(Code::kNoSpace, "cannot create the directory " + directory + ": " + error.message());
@@ -106,8 +107,7 @@ Status Views::open_view(const std::string &directory, ViewPtr *out) const {
   };
   Status status = unless_empty(database_->open_past(mount, directory, &past));
   if (!status.ok()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(directory, ignored);
+    (void)remove_tree(directory);
     return status;
   }
   std::unique_ptr<catalog::Catalog> catalog;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "base/file.h"
 #include "cloudfs/guarded_files.h"
 #include "lsm/load/bulk_load.h"
 #include "lsm/database_impl.h"
@@ -31,8 +32,7 @@ Status make_directory(const std::string &path) {
 }
 
 Status wipe_directory(const std::string &path) {
-  std::error_code error;
-  fs::remove_all(path, error);
+  const std::error_code error = remove_tree(path);
   return error ? directory_error(path, error) : Status::Ok();
 }
 

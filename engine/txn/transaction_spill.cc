@@ -300,12 +300,11 @@ Status ManagerImpl::recover_one(std::unique_ptr<rocksdb::Transaction> prepared,
 }
 
 void ManagerImpl::remove_unnamed_spills(const std::vector<std::string> &named) {
-  std::error_code ignored;
   std::vector<std::filesystem::path> unnamed;
   for (const std::filesystem::path &entry : entries_of(run_files_->spill_directory()))
     if (std::find(named.begin(), named.end(), entry.filename().string()) == named.end())
       unnamed.push_back(entry);
-  for (const auto &path : unnamed) std::filesystem::remove_all(path, ignored);
+  for (const auto &path : unnamed) (void)remove_tree(path);
 }
 
 }  // namespace atoll::txn

@@ -48,6 +48,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "bridge/objstore.h"
 #include "bridge/result.h"
@@ -151,8 +152,7 @@ class Scratch {
  public:
   explicit Scratch(std::string path) : path_(std::move(path)) {}
   ~Scratch() {
-    std::error_code ignored;
-    if (is_made_) std::filesystem::remove_all(path_, ignored);
+    if (is_made_) (void)remove_tree(path_);
   }
   Scratch(const Scratch &) = delete;
   Scratch &operator=(const Scratch &) = delete;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/border/border.h"
+#include "base/file.h"
 #include "base/mutex.h"
 #include "base/threads/start_threads.h"
 #include "bridge/result.h"
@@ -116,8 +117,7 @@ void BulkLoadImpl::remove_files() {
       atoll_store_unstage_file(settings_.store, path.c_str());
     }
   }
-  std::error_code ignored;
-  fs::remove_all(settings_.directory, ignored);
+  (void)remove_tree(settings_.directory);
 }
 
 // ---- adding rows ---------------------------------------------------------------------------------

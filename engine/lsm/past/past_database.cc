@@ -69,8 +69,7 @@ class PastDatabaseImpl final : public PastDatabase {
   ~PastDatabaseImpl() override {
     for (const auto &family : families_) (void)db_->DestroyColumnFamilyHandle(family->handle());
     db_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
+    (void)remove_tree(directory_);
   }
 
   Status mount(const Database::MountState &mount) {

@@ -14,6 +14,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/file.h"
+
 namespace atoll::txn {
 
 namespace {
@@ -108,8 +110,7 @@ Spill::~Spill() {
     return;
   }
   runs_.reset();
-  std::error_code ignored;
-  fs::remove_all(directory_, ignored);
+  (void)remove_tree(directory_);
 }
 
 std::string Spill::name() const { return fs::path(directory_).filename().string(); }
