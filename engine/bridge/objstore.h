@@ -197,6 +197,11 @@ atoll_result atoll_store_list_snapshots(const atoll_store *store, void *context,
 atoll_result atoll_store_list_pins(const atoll_store *store, void *context,
                                    void (*each)(void *context, const atoll_snapshot *snapshot));
 
+/* As atoll_store_list_pins(), for the pins of readers alone, the oldest states first: a reader has one for each
+ * state that it shows. Requests: a LIST, and a GET per pin. Errors: kUnavailable, kInterrupted. */
+atoll_result atoll_store_list_readers(const atoll_store *store, void *context,
+                                      void (*each)(void *context, const atoll_snapshot *snapshot));
+
 /* ---- Mounts: reading states of the past ----
  * The collector of the owner deletes the pins of its mounts that have ended, and of mounts of earlier
  * processes (rule MOUNT-1). Any thread may read a mount. The files of a mount must be closed before the

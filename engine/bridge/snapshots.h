@@ -34,4 +34,10 @@ Status for_each_pin(const atoll_store *store, Each each) {
   return for_each_listed(atoll_store_list_pins, store, std::move(each));
 }
 
+// As for_each_listed(), for what atoll_store_list_readers() lists.
+template <typename Each>
+Status for_each_reader(const atoll_store *store, Each each) {
+  return for_each_listed(atoll_store_list_readers, store, std::move(each));
+}
+
 }  // namespace atoll::bridge

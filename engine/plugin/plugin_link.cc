@@ -92,6 +92,7 @@ view_plugin("ATOLL_LOCKS", "Row locks of ATOLL tables, held and waited for", our
 view_plugin("ATOLL_FILES", "Table files of the ATOLL engine, each an object in the bucket", ours::init_files_view),
 view_plugin("ATOLL_COMPACTIONS", "Compactions of the ATOLL engine's table files, running and recent", ours::init_compactions_view),
 view_plugin("ATOLL_SNAPSHOTS", "Snapshots of the ATOLL tables, and what clones hold", ours::init_snapshots_view),
+view_plugin("ATOLL_READERS", "States of the ATOLL tables that other servers read", ours::init_readers_view),
 function_plugin(&snapshot_function, "atoll_snapshot", "ATOLL_SNAPSHOT(name): keeps the ATOLL tables as they are now"),
 function_plugin(&drop_snapshot_function, "atoll_drop_snapshot", "ATOLL_DROP_SNAPSHOT(name): gives a snapshot up"),
 function_plugin(&mount_function, "atoll_mount", "ATOLL_MOUNT(schema, as, when): shows a schema as it was, to read"),

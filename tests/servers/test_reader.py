@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 from conftest import server_maker
+from harness.atollctl import atollctl
 from harness.process import wait_until
 from harness.server import Server
 
@@ -303,6 +304,28 @@ def test_the_gtid_of_a_ddl_statement_comes_without_another_commit(pair: Pair) ->
     pair.writer.run("DROP TABLE shop.made", "CREATE DATABASE empty")
     pair.wait()
     pair.assert_equal("SHOW TABLES")
+
+
+def test_the_writer_lists_what_readers_show(pair: Pair) -> None:
+    pair.start()
+    assert pair.reader.run("SELECT * FROM information_schema.atoll_readers") == [], "a reader has no readers"
+    pair.write("INSERT INTO first VALUES (1)")
+    held = pair.reader.connect("shop", autocommit=False)
+    with held.cursor() as cursor:
+        cursor.execute("SELECT COUNT(*) FROM first")
+    pair.write("INSERT INTO first VALUES (2)")
+    listed = "SELECT server, gtid_position, behind_ms, pin FROM information_schema.atoll_readers"
+    wait_until(lambda: len(pair.writer.run(listed)) == 2, FOLLOWS_WITHIN_S, "one pin for each view in use")
+    (old, new) = pair.writer.run(listed)
+    assert old[0] == new[0] != ""
+    assert old[2] > 0 == new[2], (old, new)
+    assert new[1] == pair.writer.value("SELECT @@gtid_binlog_pos") != old[1]
+    status = atollctl(pair.writer, "status")
+    assert status.stdout.count(f"reader     '{new[0]}' shows the state up to the commit at ") == 2, status.stdout
+    held.close()
+    wait_until(lambda: len(pair.writer.run(listed)) == 1, FOLLOWS_WITHIN_S, "a view that nobody uses has no pin")
+    pair.reader.stop()
+    assert pair.writer.run(listed) == []
 
 
 def test_a_reader_becomes_the_writer_while_it_runs(pair: Pair) -> None:

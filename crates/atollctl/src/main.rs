@@ -374,6 +374,9 @@ async fn status(printer: &Printer, inspector: &Inspector) -> Result<bool, StoreE
     if let Some(sharing) = status.sharing.as_ref().filter(|_| status.parent.is_some()) {
         printer.line(&format!("shares     {}", clones::describe(sharing)));
     }
+    for reader in &status.readers {
+        printer.line(&format!("reader     {}", snapshot::describe_reader(reader)));
+    }
     let mut table = Table::new(&["kind", ">objects", ">size"]);
     for (kind, count) in &status.objects {
         table.row(&[kind.clone(), count.objects.to_string(), size(count.bytes)]);

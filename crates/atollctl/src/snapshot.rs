@@ -199,6 +199,17 @@ async fn drop_one(
     Ok(true)
 }
 
+/// Says which state a reader shows, from the row of its pin.
+pub(crate) fn describe_reader(pin: &SnapshotStatus) -> String {
+    let commit =
+        pin.commit_us.map_or("the beginning".to_owned(), |us| format!("the commit at {} UTC", utc(us)));
+    let gtid = match pin.gtid_position.as_str() {
+        "" => String::new(),
+        position => format!(" (GTID {position})"),
+    };
+    format!("'{}' shows the state up to {commit}{gtid}, pinned {}", shown(&pin.creator), age(pin.created_ms))
+}
+
 /// Prints why the request cannot be carried out, and returns false. Nothing was changed.
 fn refused(why: &impl std::fmt::Display) -> Result<bool, StoreError> {
     eprintln!("atollctl: {why}");

@@ -89,6 +89,19 @@ pub unsafe extern "C" fn atoll_store_list_pins(
 
 /// # Safety
 ///
+/// - `store` is open; `each` may be called with `context` on this thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn atoll_store_list_readers(
+    store: *const StoreHandle,
+    context: *mut c_void,
+    each: EachSnapshot,
+) -> AtollResult {
+    // SAFETY: the caller guarantees that `store` is open.
+    guarded(|| tell_all(unsafe { reach(store) }.readers()?, context, each))
+}
+
+/// # Safety
+///
 /// - `store` is open; `json` points to `bytes` readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_put_table_names(

@@ -4,6 +4,7 @@
 #include "plugin/reading/follower.h"
 
 #include <mysqld.h>
+#include <table_cache.h>
 
 #include <algorithm>
 #include <utility>
@@ -22,6 +23,8 @@ constexpr std::chrono::milliseconds kPoll{500}, kIdleMax{10000};
 // After a new view the follower rests this many times as long as it took to open it.
 constexpr int kRestParts = 3;
 constexpr std::chrono::seconds kHurry{5};
+// Idle tables are closed this long after a view was followed by the next one, and again while it exists.
+constexpr std::chrono::seconds kFirstRelease{10}, kNextRelease{60};
 // FLUSH TABLES waits one second for the transactions that have read the table. Statements that begin to use
 // the table meanwhile wait with it.
 constexpr char kSession[] = "SET SESSION lock_wait_timeout = 1, max_statement_time = 0";
@@ -57,6 +60,7 @@ void Follower::turn() {
   bool is_new = false;
   const Status status = follow(&is_new);
   complain(status);
+  release_former();
   const Clock::time_point end = ended_ = Clock::now();
   idle_ = is_new || hurries ? kPoll : std::min(idle_ * 3 / 2, kIdleMax);
   const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>((end - begin) * kRestParts);
@@ -71,7 +75,10 @@ Status Follower::follow(bool *is_new) {
   ATOLL_RETURN_IF_ERROR(files_->make(*taken));
   const engine::ViewPtr before = views_->newest();
   views_->show(taken);
-  if (before) note_changed(*before, *taken);
+  if (before) {
+    note_changed(*before, *taken);
+    former_.push_back({.view = before, .due = Clock::now() + kFirstRelease});
+  }
   close_changed();
   *is_new = true;
   return Status::Ok();
@@ -113,6 +120,21 @@ void Follower::close_changed() {
   if (!to_close_.empty()) return;
   views_->settle();
   files_->remove_outdated();
+}
+
+// A table that the server keeps open between two statements holds the view in which it was read last, and so
+// the view's memory and its pin in the bucket. Closes all tables that no statement uses, if a former view
+// still exists.
+void Follower::release_former() {
+  std::erase_if(former_, [](const Former &each) { return each.view.expired(); });
+  const Clock::time_point now = Clock::now();
+  bool is_due = false;
+  for (Former &each : former_) {
+    if (each.due > now) continue;
+    is_due = true;
+    each.due = now + kNextRelease;  // a transaction may hold it for long
+  }
+  if (is_due) tc_purge();
 }
 
 }  // namespace atoll::plugin

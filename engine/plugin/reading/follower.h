@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "engine/views.h"
 #include "plugin/host/background.h"
@@ -37,12 +38,20 @@ class Follower {
   void complain(const Status &status);
   void note_changed(const engine::View &before, const engine::View &now);
   void close_changed();
+  void release_former();
+
+  // A view that is not the newest any more, and when its holders are looked for next.
+  struct Former {
+    std::weak_ptr<const engine::View> view;
+    Clock::time_point due;
+  };
 
   engine::Views *const views_;
   std::unique_ptr<ViewFiles> files_;
   std::chrono::milliseconds idle_;
-  Clock::time_point next_, ended_;          // when the next turn begins, and when the last one has ended
-  std::set<std::string> to_close_;          // the tables that the server must still close, as SQL names them
+  Clock::time_point next_, ended_;  // when the next turn begins, and when the last one has ended
+  std::set<std::string> to_close_;  // the tables that the server must still close, as SQL names them
+  std::vector<Former> former_;
   std::string complained_;                  // the error of the last turn, which was logged; "": it succeeded
   std::unique_ptr<Background> background_;  // last: its thread ends before the other members are destroyed
 };

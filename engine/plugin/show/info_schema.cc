@@ -7,6 +7,7 @@
 #include <sql_show.h>
 #include <tztime.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "bridge/callback.h"
+#include "bridge/health.h"
 #include "bridge/result.h"
 #include "bridge/snapshots.h"
 #include "catalog/record.h"
@@ -117,6 +119,13 @@ ST_FIELD_INFO snapshots[] = {Column("SNAPSHOT_NAME", Varchar(kTextMax), NOT_NULL
                              Column("PIN", Varchar(kTextMax), NOT_NULL),
                              Column("PROBLEM", Varchar(kTextMax), NULLABLE),
                              CEnd()};
+ST_FIELD_INFO readers[] = {Column("SERVER", Varchar(kTextMax), NOT_NULL),
+                           Column("LAST_COMMIT", Show::Datetime(6), NULLABLE),
+                           Column("GTID_POSITION", Varchar(kTextMax), NOT_NULL),
+                           Column("BEHIND_MS", Show::ULonglong(), NULLABLE),
+                           Column("PINNED", Show::Datetime(3), NULLABLE),
+                           Column("PIN", Varchar(kTextMax), NOT_NULL),
+                           CEnd()};
 }  // namespace columns
 
 // Fills one row of a view, field by field.
@@ -369,6 +378,35 @@ int fill_snapshots(THD *thd, TABLE_LIST *list, COND *) {
   return 0;
 }
 
+// How much older the newest commit that a reader shows is than the newest one of this server.
+void add_delay(Row *row, uint64_t shown_us) {
+  atoll_store_health health{};
+  atoll_store_get_health(engine::running()->store(), &health);
+  if (shown_us == 0)
+    row->null();
+  else
+    row->number((std::max(health.last_commit_us, shown_us) - shown_us) / 1000);
+}
+
+int fill_readers(THD *thd, TABLE_LIST *list, COND *) {
+  if (!may_see(thd) || engine::running_writer() == nullptr) return 0;
+  std::vector<SnapshotRow> rows;
+  const auto add_row = [&rows](const atoll_snapshot *pin) { rows.emplace_back(*pin); };
+  const Status status = bridge::for_each_reader(engine::running()->store(), add_row);
+  if (!status.ok()) {
+    my_printf_error(ER_GET_ERRMSG, "ATOLL: reading the pins of readers: %s", MYF(0), status.message());
+    return 1;
+  }
+  for (const SnapshotRow &each : rows) {
+    Row row(thd, list->table);
+    row.text(each.creator).time_us_or_null(each.numbers.commit_us).text(each.gtid_position);
+    add_delay(&row, each.numbers.commit_us);
+    row.time_us_or_null(each.numbers.created_ms * 1000).text(each.pin);
+    if (!row.store()) return 1;
+  }
+  return 0;
+}
+
 template <auto kFill>
 constexpr auto guarded_fill = guarded_function<kFill, handler::fails_by<1>>;
 
@@ -401,6 +439,9 @@ int init_compactions_view(void *schema_table) {
 }
 int init_snapshots_view(void *schema_table) {
   return init_view(schema_table, columns::snapshots, guarded_fill<fill_snapshots>);
+}
+int init_readers_view(void *schema_table) {
+  return init_view(schema_table, columns::readers, guarded_fill<fill_readers>);
 }
 
 }  // namespace atoll::plugin

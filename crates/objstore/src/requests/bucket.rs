@@ -15,6 +15,7 @@ use crate::error::{Result, StoreError};
 use crate::last_error::ANY;
 pub use crate::machine::fill_random;
 use crate::requests::failure::{Class, Failure};
+use crate::requests::kept::Kept;
 use crate::requests::origin::{self, Source};
 use crate::requests::retry::RetryPolicy;
 use crate::requests::s3::credentials::GivenKeys;
@@ -106,6 +107,8 @@ pub struct Bucket {
     pub(crate) slot_timeout: Option<Duration>,
     /// Uploads in pieces that failed. The collector aborts them later.
     pub(crate) given_up: Arc<Mutex<Vec<UnfinishedUpload>>>,
+    /// The objects that stay in memory. None: every read is a request.
+    pub(crate) kept: Option<Arc<Kept>>,
 }
 
 impl std::fmt::Debug for Bucket {
@@ -121,7 +124,7 @@ impl Bucket {
     /// Makes a bucket of its parts.
     pub fn new(parts: Parts) -> Self {
         let policy = parts.policy.clone();
-        Self { parts: Arc::new(parts), policy, slot_timeout: None, given_up: Arc::default() }
+        Self { parts: Arc::new(parts), policy, slot_timeout: None, given_up: Arc::default(), kept: None }
     }
 
     /// A bucket in memory, for tests.
@@ -133,6 +136,12 @@ impl Bucket {
     /// Returns a handle of the same bucket whose requests have the bounds of `policy`.
     pub fn with_policy(&self, policy: RetryPolicy) -> Self {
         Self { policy, ..self.clone() }
+    }
+
+    /// Returns a handle of the same bucket that keeps up to `bytes_max` bytes of the records in `folders` in memory, and
+    /// reads them from there. All clones of the handle share them.
+    pub(crate) fn keeping(&self, folders: &'static [&'static str], bytes_max: usize) -> Self {
+        Self { kept: Some(Arc::new(Kept::new(folders, bytes_max))), ..self.clone() }
     }
 
     /// The same bucket, for creating slots that commits wait for. The time limit of the first attempt is

@@ -7,6 +7,7 @@ pub(crate) mod failure;
 #[cfg(any(test, feature = "faults"))]
 pub mod fault;
 pub(crate) mod http;
+pub(crate) mod kept;
 #[cfg(test)]
 pub(crate) mod liar;
 pub(crate) mod listing;

@@ -52,13 +52,14 @@ const READS_MAX: u32 = 3;
 /// Reads `key` and decodes it. Bytes that cannot be decoded are read again, because perhaps only the reply
 /// was damaged on its way, and the object is intact.
 ///
-/// Requests: one GET, up to [`READS_MAX`] when bytes were damaged.
+/// Requests: one GET, up to [`READS_MAX`] when bytes were damaged; none if the bucket keeps the object in memory
+/// ([`Bucket::keeping`]).
 pub(crate) async fn read_record<T>(
     bucket: &Bucket,
     key: &str,
     decode: impl Fn(&Bytes) -> Result<T>,
 ) -> Result<T> {
-    read_checked(|| bucket.get(key), decode).await
+    read_checked(bucket, key, || bucket.get(key), decode).await
 }
 
 /// As [`read_record`], for an object whose size is known: the request of a big object gets more time.
@@ -68,18 +69,28 @@ pub(crate) async fn read_sized_record<T>(
     bytes: u64,
     decode: impl Fn(&Bytes) -> Result<T>,
 ) -> Result<T> {
-    read_checked(|| bucket.get_range(key, 0..bytes), decode).await
+    read_checked(bucket, key, || bucket.get_range(key, 0..bytes), decode).await
 }
 
 async fn read_checked<T, F: Future<Output = Result<Bytes>>>(
+    bucket: &Bucket,
+    key: &str,
     read: impl Fn() -> F,
     decode: impl Fn(&Bytes) -> Result<T>,
 ) -> Result<T> {
+    if let Some(bytes) = bucket.kept.as_ref().and_then(|kept| kept.find(key)) {
+        return decode(&bytes);
+    }
     let mut reads = 1;
     loop {
-        match decode(&read().await?) {
-            Err(StoreError::Corruption(_)) if reads < READS_MAX => reads += 1,
-            outcome => return outcome,
+        let bytes = read().await?;
+        match (decode(&bytes), &bucket.kept) {
+            (Err(StoreError::Corruption(_)), _) if reads < READS_MAX => reads += 1,
+            (Ok(record), Some(kept)) => {
+                kept.keep(key, &bytes);
+                return Ok(record);
+            }
+            (outcome, _) => return outcome,
         }
     }
 }

@@ -43,6 +43,12 @@ impl Store {
         shared.files.block_on(Inspector::new(shared.bucket.clone()).pins())?
     }
 
+    /// Returns the states that readers show. Errors, requests: as [`Inspector::readers`]; `Interrupted`.
+    pub fn readers(&self) -> Result<Vec<SnapshotStatus>> {
+        let shared = &self.shared;
+        shared.files.block_on(Inspector::new(shared.bucket.clone()).readers())?
+    }
+
     /// Whether this database was made as a clone or as a copy of another one. Errors: `Unavailable`;
     /// `Corruption` of its identity; `Interrupted`. Requests: a GET.
     pub fn is_clone(&self) -> Result<bool> {

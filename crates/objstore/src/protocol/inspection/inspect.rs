@@ -11,6 +11,7 @@ use crate::protocol::format::image::{self, Image};
 use crate::protocol::format::names;
 use crate::protocol::format::records::{EpochClaim, RootId, RootSlot};
 use crate::protocol::format::slots::{read_record, read_root_slot};
+use crate::protocol::history::snapshot::SnapshotStatus;
 use crate::protocol::inspection::sharing::Sharing;
 use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::age::{self, NewestRecord};
@@ -52,6 +53,8 @@ pub struct DatabaseStatus {
     pub root: Option<RootStatus>,
     /// Which table files of the newest root are in other databases. None: there is no root.
     pub sharing: Option<Sharing>,
+    /// The states that readers show, the oldest first; a reader has one for each view that is in use.
+    pub readers: Vec<SnapshotStatus>,
     /// Number and bytes of the objects by kind. The kind is the part of the key before the first slash, for
     /// example `sst`, `wal` or `root`; `other` for keys without a slash.
     pub objects: BTreeMap<String, ObjectCount>,
@@ -191,6 +194,7 @@ impl Inspector {
             owner,
             root,
             sharing,
+            readers: self.readers().await?,
             objects,
         })
     }

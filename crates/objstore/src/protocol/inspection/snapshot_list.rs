@@ -104,6 +104,26 @@ impl Inspector {
         Ok(statuses)
     }
 
+    /// Returns a row for each pin of a reader: a state that a server with `atoll_role=reader` shows now, or that one
+    /// which has died has shown at most [`PIN_LIFE`](crate::protocol::history::mounts::reader::PIN_LIFE) ago. The rows
+    /// of the oldest states come first.
+    ///
+    /// Requests: a LIST, and a GET for each of the pins.
+    pub async fn readers(&self) -> Result<Vec<SnapshotStatus>> {
+        let mut statuses = Vec::new();
+        let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
+        for key in listed.pins.into_iter().filter(|key| pin::is_reader_key(key)) {
+            match pin::read(self.bucket(), &key).await {
+                Ok(pin) => statuses.push(status_of_pin(key, &pin)),
+                Err(error @ StoreError::Corruption(_)) => statuses.push(unknown(key, &error)),
+                Err(error) if error.is_not_found() => {} // Its reader went on after the listing.
+                Err(error) => return Err(error),
+            }
+        }
+        statuses.sort_by_key(|status| (status.epoch, status.slot, status.commit_us, status.created_ms));
+        Ok(statuses)
+    }
+
     /// Reads which names and protections snapshots have. Requests: a LIST.
     async fn records(&self) -> Result<Records> {
         let objects = self.bucket().list(names::SNAPSHOT_DIR, None).await?;

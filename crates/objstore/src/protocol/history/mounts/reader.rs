@@ -14,6 +14,7 @@ use crate::client;
 use crate::config::StoreConfig;
 use crate::error::Result;
 use crate::log::LogFn;
+use crate::protocol::format::names;
 use crate::protocol::history::mounts::mount::{Hold, Mount, request, write_directory};
 use crate::protocol::history::mounts::tip::Tip;
 use crate::protocol::history::mounts::visitor::Visitor;
@@ -41,6 +42,11 @@ const RETRY: Duration = Duration::from_secs(30);
 /// How long a reader that is closed waits until the pins of its views are deleted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// What a reader keeps in memory, because each view reads it: the newest log and MANIFEST.
+const KEPT_FOLDERS: &[&str] = &[names::WAL_DIR, names::MANIFEST_DIR, names::MAP_DIR];
+/// How much of it. A writer with the default settings has rarely more log that is in no table file yet.
+const KEPT_BYTES_MAX: usize = 64 << 20;
+
 /// A server that reads a database without owning it. Threads: any.
 pub struct Reader {
     visitor: Visitor,
@@ -64,7 +70,7 @@ impl Reader {
     pub(in crate::protocol) fn over(bucket: Bucket, config: &StoreConfig, log: LogFn) -> Result<Self> {
         let (running, ended) = channel(1);
         Ok(Self {
-            visitor: Visitor::over(bucket, config, log)?,
+            visitor: Visitor::over(bucket.keeping(KEPT_FOLDERS, KEPT_BYTES_MAX), config, log)?,
             renewal: PIN_RENEWAL,
             tip: Mutex::default(),
             running: Some(running),
@@ -84,8 +90,8 @@ impl Reader {
     /// `dir`, which must not exist.
     ///
     /// Errors: `NotFound` before the owner has published anything; `Unavailable`; `Corruption`; `Interrupted`; those of
-    /// the local disk. After an error, at most `dir` is left. Requests: those that find and read a state, a PUT, and a
-    /// DELETE after the view was dropped.
+    /// the local disk. After an error, at most `dir` is left. Requests: those that find and read a state, except the log
+    /// that the reader has in memory ([`KEPT_BYTES_MAX`]); a PUT, and a DELETE after the view was dropped.
     pub fn view(&self, dir: &Path) -> Result<Mount> {
         let Visitor { bucket, files, creator, .. } = &self.visitor;
         let tip = files.block_on(Tip::read(bucket))??;

@@ -52,6 +52,26 @@ fn a_reader_follows_the_owner_and_an_old_view_stays_as_it_was() {
     crash(f.db);
 }
 
+/// The log that the reader has read for a view is not read again for the next one.
+#[test]
+fn a_view_asks_for_no_log_that_the_reader_has_read() {
+    let mut f = Fixture::new();
+    f.work(9);
+    let chunks = f.keys(names::WAL_DIR).len() as u64;
+    assert!(chunks >= 2, "{chunks}");
+    let reader = reader(&f);
+    let gets = || reader.stats().requests_get;
+    let start = gets();
+    let first = reader.view(&f.dir.path().join("first")).unwrap();
+    let of_first = gets() - start;
+    let second = reader.view(&f.dir.path().join("second")).unwrap();
+    let of_second = gets() - start - of_first;
+    assert_eq!(read_all(&second), read_all(&first));
+    assert!(of_second + chunks <= of_first, "{of_first}, {of_second}, {chunks}");
+    drop((first, second, reader));
+    crash(f.db);
+}
+
 /// A view that is in use for long gets other pins again and again, and its objects are kept without a gap.
 #[test]
 fn the_pin_of_a_view_in_use_is_replaced_and_holds_all_the_time() {
