@@ -4,9 +4,11 @@
 # what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build ready demo test check check-all fmt cost-mutants cost-queue mtr mtr-conformance conformance-applications unit anomalies integration test-bucket test-crash test-history power-loss random random-alter ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-foreign bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny clean
+.PHONY: help setup build ready demo test check check-all fmt cost-mutants cost-queue mtr mtr-conformance conformance-applications unit anomalies integration test-bucket test-crash test-history power-loss random random-alter ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-foreign bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny package test-package clean
 
 PYTHON := build/bin/python
+# What the tests of the packages need of Debian.
+PACKAGE_TESTERS := dpkg-dev lintian mmdebstrap
 ARCHIVE_ENGINES := InnoDB,ROCKSDB,S3,ATOLL
 # The options that all benchmarks with the arguments of bench/common/fleet.py have.
 BENCH_ARGS = $(if $(QUICK),--quick) $(if $(ROWS),--rows $(ROWS)) $(if $(REPEAT),--repeat $(REPEAT)) $(if $(SETUPS),--setups "$(SETUPS)") $(if $(RUN_SECONDS),--seconds $(RUN_SECONDS)) $(if $(MEMORY_MIB),--memory-mib $(MEMORY_MIB))
@@ -165,6 +167,13 @@ bench-page: ready     ## docs/benchmarks.md of what the benchmarks wrote to buil
 
 memory-bound: ready   ## ROWS=10000000: statements over very many rows in a server limited to 512 MiB; prints times and peaks
 	@$(PYTHON) bench/memory_bound.py --rows $(or $(ROWS),10000000)
+
+package: build        ## build/packages: Debian packages of the plugin and of the tools, for the server version of the build
+	@packages/build.sh
+
+test-package: ready   ## installs, upgrades and removes the packages in clean Debian roots (as root); kills, a newer server, take-over
+	@tools/setup/system-packages.sh $(PACKAGE_TESTERS)
+	@ATOLL_TEST_PACKAGES=1 $(PYTHON) -m pytest -v tests/packages
 
 clean:                ## removes build/; the cache under ~/.cache/atoll stays
 	rm -rf build

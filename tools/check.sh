@@ -22,7 +22,7 @@ failed=()
 
 # The C header objstore.h is left out, because its columns are aligned by hand, and a Rust test parses it.
 cpp_files() { find engine \( -name '*.cc' -o -name '*.h' \) ! -path engine/bridge/objstore.h | sort; }
-python_folders() { for folder in bench demo tests tools; do [ ! -d "$folder" ] || printf '%s ' "$folder"; done; }
+python_folders() { for folder in bench demo packages tests tools; do [ ! -d "$folder" ] || printf '%s ' "$folder"; done; }
 
 step() {  # step NAME COMMAND...
   local name=$1 started=$SECONDS
@@ -41,8 +41,8 @@ check_clang_format() {
 # shellcheck disable=SC2046
 check_ruff() { "$ruff" check --quiet $(python_folders) && "$ruff" format --check --quiet $(python_folders); }
 # Checks the shared packages, and each program as a module of its own.
-check_types() { "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini -p harness -p common && "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini {bench,demo,tools}/*.py; }
-check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning tools/*.sh tools/setup/*.sh .ci/run; }
+check_types() { "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini -p harness -p common && "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini {bench,demo,packages,tools}/*.py; }
+check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning packages/*.sh packages/plugin/{postinst,prerm} tools/*.sh tools/setup/*.sh .ci/run; }
 
 clippy() { cargo clippy --release --locked --workspace --all-targets --quiet -- -D warnings; }
 

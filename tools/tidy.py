@@ -334,6 +334,8 @@ def sources_of(root: Path) -> list[Source]:
         "crates/**/*.rs",
         "bench/**/*.py",
         "demo/**/*.py",
+        "packages/**/*.py",
+        "packages/**/*.sh",
         "tests/**/*.py",
         "tools/**/*.py",
         "tools/**/*.sh",
