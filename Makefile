@@ -173,6 +173,7 @@ package: build        ## build/packages: Debian packages of the plugin and of th
 
 test-package: ready   ## installs, upgrades and removes the packages in clean Debian roots (as root); kills, a newer server, take-over
 	@tools/setup/system-packages.sh $(PACKAGE_TESTERS)
+	@tools/setup/monitoring.sh
 	@ATOLL_TEST_PACKAGES=1 $(PYTHON) -m pytest -v tests/packages
 
 clean:                ## removes build/; the cache under ~/.cache/atoll stays

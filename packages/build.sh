@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
 done
 # Documents for users, which the package of the plugin has.
 DOCUMENTS="applications atollctl check-table configuration conformance costs disasters glossary install isolation
-  limitations operations providers readers start upgrade"
+  limitations monitoring operations providers readers start upgrade"
 MAINTAINER="Atoll maintainers <maintainers@atoll.invalid>"
 
 check_built() {
@@ -134,6 +134,9 @@ plugin_package() {
   put 644 "$here/plugin/systemd.conf" /usr/lib/systemd/system/mariadb.service.d/atoll.conf
   fill "$here/plugin/atoll.7" "$root/usr/share/man/man7/atoll.7"
   put_documents
+  for file in atoll-alerts.yml atoll-dashboard.json; do
+    put 644 "$here/monitoring/$file" "/usr/share/doc/$name/monitoring/$file"
+  done
   put_changelog
   put_copyright objstore-ffi --rocksdb
   if [ -f "$here/plugin/lintian-overrides" ]; then

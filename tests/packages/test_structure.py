@@ -68,6 +68,8 @@ def test_the_packages_have_the_files_of_their_documents(trees):
         f"usr/share/doc/{PLUGIN}/install.md",
         f"usr/share/doc/{PLUGIN}/upgrade.md",
         f"usr/share/doc/{PLUGIN}/copyright",
+        f"usr/share/doc/{PLUGIN}/monitoring/atoll-alerts.yml",
+        f"usr/share/doc/{PLUGIN}/monitoring/atoll-dashboard.json",
     ):
         assert (trees[PLUGIN] / name).is_file(), name
     for name in ("usr/bin/atollctl", "usr/bin/atollctl-rows", "usr/share/man/man1/atollctl-verify.1.gz"):
