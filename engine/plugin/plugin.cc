@@ -50,8 +50,14 @@ void fill_callbacks(handlerton *hton) {
   hton->signal_ddl_recovery_done = guarded_function<signal_ddl_recovery_done, handler::is_logged_by<0>>;
 }
 
+// True while the server makes its system tables in a new data directory (mariadb-install-db). The engine has
+// no tables then, and leaves the bucket alone: it would claim it, or wait for its former owner, and the
+// set-up would fail.
+bool makes_system_tables() { return opt_bootstrap; }
+
 void start_engine(handlerton *hton) {
   set_log_sink(&write_to_server_log);
+  if (makes_system_tables()) return;
   if (wants_bounded_heap()) bound_heap();
   fill_callbacks(hton);
   warn_about_late_loading();
