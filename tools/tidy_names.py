@@ -37,7 +37,8 @@ def named_files(root: Path) -> Iterator[Finding]:
     ends with it."""
     documents = [*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("*/README.md")]
     folders = [
-        root / name for name in ("engine", "crates", "tools", "tests", "bench", "docs", "mysql-test", "fuzz", "packages")
+        root / name
+        for name in ("engine", "crates", "tools", "tests", "bench", "docs", "mysql-test", "fuzz", "packages")
     ]
     paths = {f"/{path.relative_to(root)}" for folder in folders for path in folder.rglob("*.*")}
     for document in documents:
@@ -58,7 +59,18 @@ FOREIGN_FILE = re.compile(
 def commented_files(root: Path, sources: list[Source]) -> Iterator[Finding]:
     """Each file that a comment names exists: with a folder, at a path that ends with it; else under this
     name in any folder."""
-    folders = ("bench", "crates", "demo", "docs", "engine", "fuzz", "mysql-test", "packages", "tests", "tools")
+    folders = (
+        "bench",
+        "crates",
+        "demo",
+        "docs",
+        "engine",
+        "fuzz",
+        "mysql-test",
+        "packages",
+        "tests",
+        "tools",
+    )
     found = [path for name in folders for path in (root / name).rglob("*.*")] + [*root.glob("*.*")]
     paths = {f"/{path.relative_to(root)}" for path in found if "target" not in path.parts}
     names = {path.rsplit("/", 1)[1] for path in paths}

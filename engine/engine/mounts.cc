@@ -60,9 +60,7 @@ std::vector<std::string> Mounts::leftovers() const {
   return names;
 }
 
-void Mounts::forget_leftovers() {
-  (void)remove_tree(directory_);
-}
+void Mounts::forget_leftovers() { (void)remove_tree(directory_); }
 
 // While a new mount is opened, statements may still read a removed mount of the same name. So each mount
 // has a directory of its own, whose name is a number.

@@ -321,9 +321,13 @@ def test_the_writer_lists_what_readers_show(pair: Pair) -> None:
     assert old[2] > 0 == new[2], (old, new)
     assert new[1] == pair.writer.value("SELECT @@gtid_binlog_pos") != old[1]
     status = atollctl(pair.writer, "status")
-    assert status.stdout.count(f"reader     '{new[0]}' shows the state up to the commit at ") == 2, status.stdout
+    assert status.stdout.count(f"reader     '{new[0]}' shows the state up to the commit at ") == 2, (
+        status.stdout
+    )
     held.close()
-    wait_until(lambda: len(pair.writer.run(listed)) == 1, FOLLOWS_WITHIN_S, "a view that nobody uses has no pin")
+    wait_until(
+        lambda: len(pair.writer.run(listed)) == 1, FOLLOWS_WITHIN_S, "a view that nobody uses has no pin"
+    )
     pair.reader.stop()
     assert pair.writer.run(listed) == []
 

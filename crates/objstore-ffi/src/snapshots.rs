@@ -4,7 +4,7 @@ use crate::abi::{AtollResult, AtollSnapshot, EachSnapshot, text_of};
 use crate::guard::{guarded, guarded_or};
 use crate::store::{StoreHandle, reach};
 use objstore::StoreError;
-use objstore::protocol::SnapshotStatus;
+use objstore::protocol::{SnapshotStatus, readers_of};
 use std::ffi::{CString, c_char, c_void};
 
 /// # Safety
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn atoll_store_list_readers(
     each: EachSnapshot,
 ) -> AtollResult {
     // SAFETY: the caller guarantees that `store` is open.
-    guarded(|| tell_all(unsafe { reach(store) }.readers()?, context, each))
+    guarded(|| tell_all(readers_of(unsafe { reach(store) })?, context, each))
 }
 
 /// # Safety

@@ -4,7 +4,7 @@
 #include "plugin/reading/follower.h"
 
 #include <mysqld.h>
-#include <table_cache.h>
+#include <sql_base.h>
 
 #include <algorithm>
 #include <utility>
@@ -123,8 +123,9 @@ void Follower::close_changed() {
 }
 
 // A table that the server keeps open between two statements holds the view in which it was read last, and so
-// the view's memory and its pin in the bucket. Closes all tables that no statement uses, if a former view
-// still exists.
+// does what the server remembers of its definition; the view holds memory and its pin in the bucket. Closes
+// all tables that no statement uses, and makes the server forget their definitions, if a former view still
+// exists.
 void Follower::release_former() {
   std::erase_if(former_, [](const Former &each) { return each.view.expired(); });
   const Clock::time_point now = Clock::now();
@@ -134,7 +135,7 @@ void Follower::release_former() {
     is_due = true;
     each.due = now + kNextRelease;  // a transaction may hold it for long
   }
-  if (is_due) tc_purge();
+  if (is_due) purge_tables();
 }
 
 }  // namespace atoll::plugin

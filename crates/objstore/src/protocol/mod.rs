@@ -57,6 +57,7 @@ pub use history::clone::{CloneRequest, CloneStatus};
 pub use history::mounts::mount::Mount;
 pub use history::mounts::reader::Reader;
 pub use history::mounts::visitor::Visitor;
+pub use history::own_snapshots::readers_of;
 pub use history::past::Past;
 pub use history::replica::check_replica_start;
 pub use history::rewind::{RewindRequest, RewindStatus};

@@ -138,12 +138,6 @@ impl Bucket {
         Self { policy, ..self.clone() }
     }
 
-    /// Returns a handle of the same bucket that keeps up to `bytes_max` bytes of the records in `folders` in memory, and
-    /// reads them from there. All clones of the handle share them.
-    pub(crate) fn keeping(&self, folders: &'static [&'static str], bytes_max: usize) -> Self {
-        Self { kept: Some(Arc::new(Kept::new(folders, bytes_max))), ..self.clone() }
-    }
-
     /// The same bucket, for creating slots that commits wait for. The time limit of the first attempt is
     /// `timeout` plus a second per MiB. With each further attempt `timeout` doubles, up to the limit of all
     /// requests. So a request that is never answered costs little time, and a slow network still gets enough

@@ -4,9 +4,17 @@
 //! Only objects that are written once and whose bytes were decoded are kept, so what is kept is what the bucket has, or
 //! has had.
 
+use crate::requests::bucket::Bucket;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Returns a handle of the same bucket that keeps up to `bytes_max` bytes of the records in `folders` in memory, and reads
+/// them from there. All clones of the handle share them.
+pub(crate) fn keeping(bucket: &Bucket, folders: &'static [&'static str], bytes_max: usize) -> Bucket {
+    Bucket { kept: Some(Arc::new(Kept::new(folders, bytes_max))), ..bucket.clone() }
+}
 
 /// The objects that were kept last, up to a number of bytes. Threads: any.
 #[derive(Debug)]

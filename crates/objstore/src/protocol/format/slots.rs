@@ -53,7 +53,7 @@ const READS_MAX: u32 = 3;
 /// was damaged on its way, and the object is intact.
 ///
 /// Requests: one GET, up to [`READS_MAX`] when bytes were damaged; none if the bucket keeps the object in memory
-/// ([`Bucket::keeping`]).
+/// ([`keeping`](crate::requests::kept::keeping)).
 pub(crate) async fn read_record<T>(
     bucket: &Bucket,
     key: &str,

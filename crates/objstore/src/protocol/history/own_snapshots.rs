@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::protocol::history::snapshot::SnapshotStatus;
 use crate::protocol::inspection::inspect::Inspector;
+use crate::protocol::inspection::snapshot_list::readers;
 use crate::protocol::inspection::table_names;
 use crate::protocol::start::identity::is_owed;
 use crate::protocol::store::Store;
@@ -43,12 +44,6 @@ impl Store {
         shared.files.block_on(Inspector::new(shared.bucket.clone()).pins())?
     }
 
-    /// Returns the states that readers show. Errors, requests: as [`Inspector::readers`]; `Interrupted`.
-    pub fn readers(&self) -> Result<Vec<SnapshotStatus>> {
-        let shared = &self.shared;
-        shared.files.block_on(Inspector::new(shared.bucket.clone()).readers())?
-    }
-
     /// Whether this database was made as a clone or as a copy of another one. Errors: `Unavailable`;
     /// `Corruption` of its identity; `Interrupted`. Requests: a GET.
     pub fn is_clone(&self) -> Result<bool> {
@@ -72,4 +67,11 @@ impl Store {
         shared.check_fence()?;
         shared.files.block_on(async move { table_names::write(&shared.bucket, &json).await })?
     }
+}
+
+/// Returns the states that readers of the store's database show. Errors: `Unavailable`; `Interrupted`. Requests: a LIST,
+/// and a GET for each of the states.
+pub fn readers_of(store: &Store) -> Result<Vec<SnapshotStatus>> {
+    let shared = &store.shared;
+    shared.files.block_on(readers(&shared.bucket))?
 }

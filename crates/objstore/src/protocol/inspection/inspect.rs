@@ -13,6 +13,7 @@ use crate::protocol::format::records::{EpochClaim, RootId, RootSlot};
 use crate::protocol::format::slots::{read_record, read_root_slot};
 use crate::protocol::history::snapshot::SnapshotStatus;
 use crate::protocol::inspection::sharing::Sharing;
+use crate::protocol::inspection::snapshot_list::readers;
 use crate::protocol::publish::map_record::object_bytes;
 use crate::protocol::start::age::{self, NewestRecord};
 use crate::protocol::start::alive;
@@ -194,7 +195,7 @@ impl Inspector {
             owner,
             root,
             sharing,
-            readers: self.readers().await?,
+            readers: readers(bucket).await?,
             objects,
         })
     }

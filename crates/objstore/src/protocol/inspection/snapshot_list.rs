@@ -10,6 +10,7 @@ use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
 use crate::protocol::history::snapshot::{HISTORY, SNAPSHOT, SnapshotStatus};
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::claim::wall_clock_ms;
+use crate::requests::bucket::Bucket;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -104,26 +105,6 @@ impl Inspector {
         Ok(statuses)
     }
 
-    /// Returns a row for each pin of a reader: a state that a server with `atoll_role=reader` shows now, or that one
-    /// which has died has shown at most [`PIN_LIFE`](crate::protocol::history::mounts::reader::PIN_LIFE) ago. The rows
-    /// of the oldest states come first.
-    ///
-    /// Requests: a LIST, and a GET for each of the pins.
-    pub async fn readers(&self) -> Result<Vec<SnapshotStatus>> {
-        let mut statuses = Vec::new();
-        let listed = Listed::among(&self.bucket().list(names::PIN_DIR, None).await?);
-        for key in listed.pins.into_iter().filter(|key| pin::is_reader_key(key)) {
-            match pin::read(self.bucket(), &key).await {
-                Ok(pin) => statuses.push(status_of_pin(key, &pin)),
-                Err(error @ StoreError::Corruption(_)) => statuses.push(unknown(key, &error)),
-                Err(error) if error.is_not_found() => {} // Its reader went on after the listing.
-                Err(error) => return Err(error),
-            }
-        }
-        statuses.sort_by_key(|status| (status.epoch, status.slot, status.commit_us, status.created_ms));
-        Ok(statuses)
-    }
-
     /// Reads which names and protections snapshots have. Requests: a LIST.
     async fn records(&self) -> Result<Records> {
         let objects = self.bucket().list(names::SNAPSHOT_DIR, None).await?;
@@ -137,6 +118,26 @@ impl Inspector {
         let status = status_of_pin(key, pin);
         Ok(if is_finished { status } else { SnapshotStatus { kind: UNFINISHED.to_owned(), ..status } })
     }
+}
+
+/// Returns a row for each pin of a reader: a state that a server with `atoll_role=reader` shows now, or that one
+/// which has died has shown at most [`PIN_LIFE`](crate::protocol::history::mounts::reader::PIN_LIFE) ago. The rows
+/// of the oldest states come first.
+///
+/// Requests: a LIST, and a GET for each of the pins.
+pub(in crate::protocol) async fn readers(bucket: &Bucket) -> Result<Vec<SnapshotStatus>> {
+    let mut statuses = Vec::new();
+    let listed = Listed::among(&bucket.list(names::PIN_DIR, None).await?);
+    for key in listed.pins.into_iter().filter(|key| pin::is_reader_key(key)) {
+        match pin::read(bucket, &key).await {
+            Ok(pin) => statuses.push(status_of_pin(key, &pin)),
+            Err(error @ StoreError::Corruption(_)) => statuses.push(unknown(key, &error)),
+            Err(error) if error.is_not_found() => {} // Its reader went on after the listing.
+            Err(error) => return Err(error),
+        }
+    }
+    statuses.sort_by_key(|status| (status.epoch, status.slot, status.commit_us, status.created_ms));
+    Ok(statuses)
 }
 
 /// The names and protections of snapshots.

@@ -24,6 +24,7 @@ use crate::protocol::start::alive;
 use crate::protocol::start::local::random_nonce;
 use crate::protocol::store_stats::StoreStats;
 use crate::requests::bucket::Bucket;
+use crate::requests::kept::keeping;
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
@@ -70,7 +71,7 @@ impl Reader {
     pub(in crate::protocol) fn over(bucket: Bucket, config: &StoreConfig, log: LogFn) -> Result<Self> {
         let (running, ended) = channel(1);
         Ok(Self {
-            visitor: Visitor::over(bucket.keeping(KEPT_FOLDERS, KEPT_BYTES_MAX), config, log)?,
+            visitor: Visitor::over(keeping(&bucket, KEPT_FOLDERS, KEPT_BYTES_MAX), config, log)?,
             renewal: PIN_RENEWAL,
             tip: Mutex::default(),
             running: Some(running),
