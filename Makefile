@@ -99,7 +99,7 @@ ddl-crash: ready      ## kill -9 in every kind of DDL, 200 rounds; make test has
 	@ATOLL_DDL_KILL_ROUNDS=200 $(PYTHON) -m pytest tests/crash/test_ddl_kill.py -s
 
 ddl-walk: ready       ## kill -9 at every system call of every kind of DDL; ENGINE=InnoDB EVERY=5 for comparison; make test has some
-	@$(PYTHON) tests/harness/crash_walk/walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN))
+	@$(PYTHON) tests/harness/crash_walk/walk.py $(if $(ENGINE),--engine $(ENGINE)) $(if $(EVERY),--every $(EVERY)) $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again $(AGAIN)) $(if $(LOST),--lost)
 
 fuzz: setup           ## MINUTES=10: everything that comes from a bucket, through libFuzzer; prints the runs of each (fuzz/README.md)
 	@tools/fuzz.sh --minutes $(or $(MINUTES),10)

@@ -338,13 +338,15 @@ Status Catalog::Impl::drop(const std::vector<TablePtr> &tables) {
 Status Catalog::drop(std::string_view database, std::string_view name) {
   const MutexLock lock(impl_->change_mutex);
   const TablePtr table = impl_->find(database, name);
-  return table ? impl_->drop({table}) : no_such_table(database, name);
+  if (!table) return no_such_table(database, name);
+  return holds_drops && !is_internal(name) ? impl_->hold({table}) : impl_->drop({table});
 }
 
 Status Catalog::drop_partitioned(std::string_view database, std::string_view whole) {
   const MutexLock lock(impl_->change_mutex);
   const std::vector<TablePtr> tables = with_partitions(database, whole);
-  return tables.empty() ? no_such_table(database, whole) : impl_->drop(tables);
+  if (tables.empty()) return no_such_table(database, whole);
+  return holds_drops && !is_internal(whole) ? impl_->hold(tables) : impl_->drop(tables);
 }
 
 Status Catalog::truncate(std::string_view database, std::string_view name, TablePtr *out) {

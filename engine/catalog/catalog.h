@@ -13,6 +13,7 @@
 //   CAT-3  Every change of a definition is one atomic, synced write.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -170,6 +171,14 @@ bool is_internal(std::string_view name);
 // Returns the table's name; for a partition ("t#P#p0"), the name of its whole table. Works on paths as well.
 std::string_view whole_table(std::string_view name);
 bool is_partition(std::string_view name);
+// Tables that change databases (plugin/tables/) have these internal names, followed by the id of the
+// hand-over: in the database that gives a table away, until the other one has it; and in the database that
+// takes it, until that is decided. TableDef::former_name is the name before, or the name that the table gets.
+inline constexpr std::string_view kGivenPrefix = "#sqlh-";
+inline constexpr std::string_view kTakenPrefix = "#sqlt-";
+bool is_changing_databases(std::string_view name);
+// Whether a table or partition has the internal name that Catalog::holds_drops gives to dropped ones.
+bool is_held_drop(std::string_view name);
 
 // A database as the catalog of a past state has it.
 struct PastSchema {
@@ -179,13 +188,15 @@ struct PastSchema {
   MaskingRecord masking;                      // of all databases
 };
 
-// What happens to the old table of an ALTER that a crash interrupted. That table has an internal name, and no
-// table of the catalog has its former name. The caller of finish_interrupted_alters() chooses it, because
-// only the caller knows the tables of other engines.
+// What happens to the old table of an ALTER that a crash interrupted, or to a table whose drop was held
+// (Catalog::holds_drops). That table has an internal name, and no table of the catalog has its former name.
+// The caller of finish_interrupted_alters() chooses it, because only the caller knows the tables of other
+// engines and whether the server's DDL log was there.
 enum class Fate {
   kPutBack,  // the table gets its former name back, because no other table has that name
   kKeep,     // the table is kept under an internal name: another engine's table has its former name
-  kDrop,     // the table is dropped: the ALTER has finished its new table, which belongs to another engine
+  kDrop,     // the table is dropped: the ALTER has finished its new table, which belongs to another engine,
+             // or the server's recovery from its DDL log has dropped the table
 };
 
 // What finish_interrupted_alters() did, as database/name.
@@ -275,6 +286,13 @@ class Catalog {
   // As rename(), for a table with all its partitions, in one write.
   Status rename_partitioned(std::string_view database, std::string_view whole, std::string_view new_database,
                             std::string_view new_whole);
+  // While this is true, drop() and drop_partitioned() do not drop a table with an ordinary name: they rename
+  // it to an internal name (is_held_drop()), for finish_interrupted_alters() to decide. The server's recovery
+  // from its DDL log needs that. To finish an ALTER with a copy it drops the old table before it renames the
+  // new one (MariaDB 10.11.18, sql/ddl_log.cc, DDL_ALTER_TABLE_PHASE_COPIED). If this machine were lost
+  // between the two, the bucket would have no table of that name, and no DDL log that says which copy should
+  // get it.
+  std::atomic<bool> holds_drops = false;
   // Finishes ALTERs that a crash interrupted and that the server's DDL log did not finish, for example
   // because the log is lost. Afterwards the copies that these ALTERs made are gone, and each old table is
   // complete or, where `fate` says so, dropped. `fate` is asked about an old table when no table of the

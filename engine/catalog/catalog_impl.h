@@ -33,6 +33,9 @@ inline std::string name_key(std::string_view database, std::string_view name) {
   return key.append(1, '/').append(name);
 }
 
+// The internal name of a dropped table (Catalog::holds_drops): this, and then its name.
+inline constexpr std::string_view kHeldDropPrefix = "#sql-drop-";
+
 // The maps of a Catalog, and the functions that several of its files use.
 struct Catalog::Impl {
   // A table and its new name.
@@ -108,6 +111,7 @@ struct Catalog::Impl {
                                     bool set_aside = false) const;
   Status rename(const std::vector<Renaming> &renamings) ATOLL_REQUIRES(change_mutex);
   Status drop(const std::vector<TablePtr> &tables) ATOLL_REQUIRES(change_mutex);
+  Status hold(const std::vector<TablePtr> &tables) ATOLL_REQUIRES(change_mutex);
   Status replace_data(const TablePtr &former, TableDef table, lsm::Family *family, TablePtr *out)
       ATOLL_REQUIRES(change_mutex);
 

@@ -181,7 +181,7 @@ Status Catalog::Impl::drop_half_built(rocksdb::WriteBatch *batch) {
 // log cannot rename the partitions back, because it derives their names from the name of the whole table.
 void Catalog::Impl::put_back_partitions(rocksdb::WriteBatch *batch) {
   for (auto &[id, table] : by_id) {
-    if (!is_partition(table->name) || table->former_name.empty()) continue;
+    if (!is_partition(table->name) || table->former_name.empty() || is_held_drop(table->name)) continue;
     if (by_name.contains(name_key(table->database, whole_table(table->name)))) continue;
     TableDef back = *table;
     const size_t slash = table->former_name.find('/');

@@ -142,36 +142,6 @@ TEST_F(CatalogTest, rename_moves_and_refuses_taken_names) {
   EXPECT_EQ(catalog_->rename("d", "t", "d", "v").code(), Code::kNotFound);
 }
 
-TEST_F(CatalogTest, an_alter_cut_off_leaves_the_old_table_and_no_copy) {
-  struct Case {
-    const char *story;
-    std::vector<std::string> copies;                           // tables that the ALTER has created
-    std::vector<std::pair<std::string, std::string>> renames;  // renames before the crash: old name, new name
-    bool old_survives;
-  };
-  const Case cases[] = {
-      {"while copying", {"#sql-alter-1-2"}, {}, true},
-      {"old one aside", {"#sql-alter-1-2"}, {{"t", "#sql-backup-1-2"}}, true},
-      {"new one in place", {"#sql-alter-1-2"}, {{"t", "#sql-backup-1-2"}, {"#sql-alter-1-2", "t"}}, false},
-      {"exchange: aside", {}, {{"t", "#sqlx-1-2"}}, true},
-  };
-  for (const Case &one : cases) {
-    SCOPED_TRACE(one.story);
-    const TableDef old = create("t");
-    for (const std::string &copy : one.copies) create(copy);
-    for (const auto &[from, to] : one.renames) ASSERT_TRUE(catalog_->rename("d", from, "d", to).ok());
-    reopen();
-    FinishedAlters done;
-    ASSERT_TRUE(
-        catalog_->finish_interrupted_alters([](const TableDef &) { return Fate::kPutBack; }, &done).ok());
-    ASSERT_EQ(catalog_->list("d").size(), 1u);
-    ASSERT_NE(catalog_->find("d", "t"), nullptr);
-    EXPECT_EQ(catalog_->find("d", "t")->id == old.id, one.old_survives);
-    EXPECT_TRUE(catalog_->find("d", "t")->former_name.empty());
-    ASSERT_TRUE(catalog_->drop("d", "t").ok());
-  }
-}
-
 TEST_F(CatalogTest, partitions_of_a_renaming_cut_off_are_put_back) {
   for (const char *name : {"t", "t#P#p0", "t#P#p1#SP#s"}) create(name);
   ASSERT_TRUE(catalog_->rename("d", "t#P#p0", "e", "u#P#p0").ok());

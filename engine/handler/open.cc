@@ -34,6 +34,16 @@ bool is_outdated(const TABLE_SHARE *share, const atoll::catalog::TableDef &def) 
   return has_frm && share->tabledef_version.length != 0 && !has_frm_of(share, def);
 }
 
+// Returns the error for a table or partition that is not in the catalog. For a partition of a table that has
+// the .frm of the catalog, the server would discover that .frm again for ever, so the error is kCorruption.
+Status absence(const TABLE_SHARE *share, const ah::TableName &name) {
+  const std::string missing = name.database + "/" + name.table + " is not in the catalog";
+  if (!ah::is_partition(name.table)) return Status(Code::kNotFound, "table " + missing);
+  const std::string whole(atoll::catalog::whole_table(name.table));
+  const atoll::catalog::TablePtr def = ah::find_definition({name.database, whole}).table;
+  return Status(def && has_frm_of(share, *def) ? Code::kCorruption : Code::kNotFound, "partition " + missing);
+}
+
 // Returns the error for a .frm that does not fit the definition in the catalog. If the .frm is not the one of
 // the catalog, returns `status`, by which the server discovers the .frm of the catalog. If it is the one of
 // the catalog, the server would discover it again for ever, so the error is kCorruption. Only a mistake in
@@ -158,7 +168,7 @@ Status ha_atoll::load_layout(const char *name) {
     found = ah::find_definition(parsed);
   }
   const auto &[def, family] = found;
-  if (!def) return Status(Code::kNotFound, std::string("table ") + name + " is not in the catalog");
+  if (!def) return absence(table_share, parsed);
   if (is_outdated(table_share, *def))
     return Status(Code::kInvalid,
                   std::string("table ") + name + ": the .frm file differs from the catalog's");

@@ -60,13 +60,12 @@ namespace atoll::plugin {
 namespace {
 
 constexpr uint64_t kRetrySeconds = 30;  // between two attempts to open, when the bucket is unreachable
-// How much longer the service manager is asked to wait at each attempt to open: one attempt sends a few
-// requests, which a slow bucket may answer late.
+// How much longer the service manager is asked to wait at each attempt to open. A slow bucket answers late.
 constexpr std::chrono::seconds kStartExtension{120};
 constexpr uint64_t kLookSeconds = 5;   // between two attempts, while another owner may still live
 constexpr uint32_t kDoublingsMax = 7;  // how often kRetrySeconds is doubled at most, up to 64 minutes
-// The time between two calls of SideFiles::sweep(): unless a sweep fails, the copies of db.opt and of trigger
-// files in the catalog are at most this old.
+// Unless SideFiles::sweep() fails, the copies of db.opt and of trigger files in the catalog are at most so
+// old.
 constexpr uint64_t kSweepSeconds = 2;
 constexpr uint64_t kStatisticsSeconds = 10;  // between two writes of changed table statistics to the catalog
 
@@ -170,7 +169,7 @@ Status open_all(const engine::StartSettings &settings) {
   state.side_files = std::make_unique<SideFiles>(opened->catalog(), data_dir.string(), modes);
   restore_side_files(state.side_files.get(), opened->was_restored());
   remove_former_mounts(opened->mounts(), data_dir.string());
-  prepare_ddl_recovery(*opened->catalog(), data_dir);
+  prepare_ddl_recovery(opened->catalog(), data_dir);
   state.owned = std::move(opened);
   return Status::Ok();
 }
@@ -188,8 +187,7 @@ bool waits_for_owner() { return state.opener && atoll_opener_waits_ms(state.open
 // A try to open that fails after it has claimed the bucket leaves objects in the bucket for ever. So each
 // such failure doubles the time until the next attempt.
 uint64_t retry_seconds() {
-  if (waits_for_owner()) return kLookSeconds;
-  return kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
+  return waits_for_owner() ? kLookSeconds : kRetrySeconds << std::min(state.epochs_in_vain, kDoublingsMax);
 }
 
 // Closes the tables if the statements of atoll_mask_file must run first. Called before the server serves the
@@ -480,6 +478,7 @@ void tell_of_lost_tables(const DataDirectory &directory, bool came_from_bucket) 
 
 void finish_ddl_recovery(bool with_log) {
   if (!state.owned) return;
+  state.owned->catalog()->holds_drops = false;
   if (with_log) close_what_is_not_masked();
   if (!state.owned->may_write().ok()) return;
   const bool was_restored = state.owned->was_restored();

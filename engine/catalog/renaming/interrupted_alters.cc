@@ -1,8 +1,13 @@
-// Catalog::finish_interrupted_alters(), which restores or drops the tables of ALTERs that a crash
-// interrupted.
+// Catalog::finish_interrupted_alters(): what becomes of the tables of statements that
+// a crash interrupted.
 #include "catalog/catalog_impl.h"
 
 namespace atoll::catalog {
+bool is_changing_databases(std::string_view name) {
+  return name.starts_with(kGivenPrefix) || name.starts_with(kTakenPrefix);
+}
+
+bool is_held_drop(std::string_view name) { return name.starts_with(kHeldDropPrefix); }
 
 Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *done) {
   Status first_failure;
@@ -12,7 +17,7 @@ Status Catalog::finish_interrupted_alters(const FateOf &fate, FinishedAlters *do
   // The first loop gives old tables their former names back. It must run first, because the second loop drops
   // tables that still have internal names.
   for (const TablePtr &table : tables_aside(""))
-    if (is_nameless(*table)) note(finish_alter(*table, fate, done));
+    if (is_nameless(*table) && !is_changing_databases(table->name)) note(finish_alter(*table, fate, done));
   // A table named #sqlx- is not dropped. Either an interrupted EXCHANGE PARTITION has given it this name, and
   // its rows are in no other table; or keep() has given it this name.
   for (const TablePtr &table : tables_aside(""))
@@ -39,7 +44,8 @@ Status Catalog::finish_alter(const TableDef &table, const FateOf &fate, Finished
   if (!now || now->name != table.name) return Status::Ok();  // done together with its whole table
   if (is_partition(table.name) && find(table.database, whole_table(table.name)))
     return Status::Ok();  // the partition is handled together with its whole table
-  if (find(table.database, whole_table(table.former_name))) return put_back(table, done);
+  if (find(table.database, whole_table(table.former_name)) && !is_held_drop(table.name))
+    return put_back(table, done);
   switch (fate(table)) {
     case Fate::kPutBack:
       return put_back(table, done);
@@ -72,7 +78,7 @@ Status Catalog::rename_aside(const TableDef &table, std::string_view name) {
 }
 
 Status Catalog::drop_aside(const TableDef &table, FinishedAlters *done) {
-  done->dropped.push_back(name_key(table.database, table.name));
+  if (!is_held_drop(table.name)) done->dropped.push_back(name_key(table.database, table.name));
   return is_partition(table.name) ? drop(table.database, table.name)
                                   : drop_partitioned(table.database, table.name);
 }

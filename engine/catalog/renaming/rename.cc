@@ -55,6 +55,19 @@ Status Catalog::Impl::rename(const std::vector<Renaming> &renamings) {
   return Status::Ok();
 }
 
+// Renames the tables to internal names in one write. A table that was held earlier under one of these names
+// is dropped before: the server has made another table of its name since.
+Status Catalog::Impl::hold(const std::vector<TablePtr> &tables) {
+  std::vector<Renaming> renamings;
+  std::vector<TablePtr> earlier;
+  for (const TablePtr &table : tables) {
+    renamings.push_back({table, table->database, std::string(kHeldDropPrefix) + table->name});
+    if (TablePtr held = find(table->database, renamings.back().name)) earlier.push_back(std::move(held));
+  }
+  if (!earlier.empty()) ATOLL_RETURN_IF_ERROR(drop(earlier));
+  return rename(renamings);
+}
+
 Status Catalog::rename(std::string_view database, std::string_view name, std::string_view new_database,
                        std::string_view new_name, const RenamedReferences &references) {
   const MutexLock lock(impl_->change_mutex);

@@ -180,9 +180,26 @@ Status follow_all_files(Catalog *catalog, const DataDirectory &directory) {
   return first_failure;
 }
 
+// Decides about a table that the server's recovery from its DDL log has dropped (Catalog::holds_drops). If
+// that log was of this catalog, the recovery has finished the statement. Otherwise the table is as before the
+// statement; but a partition is not put back into a table that no longer lists it.
+catalog::Fate fate_of_dropped(const TableDef &dropped, const Catalog &catalog,
+                              const DataDirectory &directory) {
+  if (!directory.is_older) return catalog::Fate::kDrop;
+  const std::string_view whole = catalog::whole_table(dropped.former_name);
+  const TablePtr entry = catalog.find(dropped.database, whole);
+  if (!entry || whole == dropped.former_name) return catalog::Fate::kPutBack;
+  const auto list = catalog::parse_partition_list(entry->par);
+  const std::string partition = dropped.former_name.substr(whole.size() + std::string_view("#P#").size());
+  const bool is_listed =
+      list && std::find(list->names.begin(), list->names.end(), partition) != list->names.end();
+  return is_listed ? catalog::Fate::kPutBack : catalog::Fate::kDrop;
+}
+
 // Decides about the old table of an ALTER that was cut off. Called only when the catalog has no table with
 // the old table's former name.
-catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
+catalog::Fate fate(const TableDef &aside, const Catalog &catalog, const DataDirectory &directory) {
+  if (catalog::is_held_drop(aside.name)) return fate_of_dropped(aside, catalog, directory);
   const fs::path file = directory.path / aside.database / catalog::whole_table(aside.former_name);
   const std::string frm = content_of(file.string() + ".frm");
   const auto list = catalog::parse_partition_list(content_of(file.string() + ".par"));
@@ -197,7 +214,7 @@ catalog::Fate fate(const TableDef &aside, const DataDirectory &directory) {
 Status finish_alters(Catalog *catalog, const DataDirectory &directory) {
   catalog::FinishedAlters done;
   const Status status = catalog->finish_interrupted_alters(
-      [&](const TableDef &aside) { return fate(aside, directory); }, &done);
+      [&](const TableDef &aside) { return fate(aside, *catalog, directory); }, &done);
   for (const std::string &name : done.put_back)
     log_warning("an ALTER was cut off; " + name + " is as it was before");
   for (const std::string &name : done.dropped) log_warning("removed " + name + ", left by an ALTER cut off");
@@ -283,11 +300,12 @@ void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
 
 }  // namespace
 
-void prepare_ddl_recovery(const Catalog &catalog, const fs::path &data_dir) {
-  const std::vector<TablePtr> tables = catalog.list("");
+void prepare_ddl_recovery(Catalog *catalog, const fs::path &data_dir) {
+  const std::vector<TablePtr> tables = catalog->list("");
   remove_torn_definitions(tables, data_dir);
-  move_definitions_of_renamed(catalog, tables, data_dir);
+  move_definitions_of_renamed(*catalog, tables, data_dir);
   put_back_partition_lists(tables, data_dir);
+  catalog->holds_drops = true;
 }
 
 Status finish_ddl_recovery(Catalog *catalog, const DataDirectory &directory) {

@@ -18,8 +18,9 @@
 namespace atoll::plugin {
 
 // Restores the files that the server needs for recovery from its DDL log, and must be called before that. A
-// file that cannot be written stays as it is.
-void prepare_ddl_recovery(const catalog::Catalog &catalog, const std::filesystem::path &data_dir);
+// file that cannot be written stays as it is. Sets Catalog::holds_drops, which the caller clears after that
+// recovery, before finish_ddl_recovery().
+void prepare_ddl_recovery(catalog::Catalog *catalog, const std::filesystem::path &data_dir);
 
 struct DataDirectory {
   std::filesystem::path path;

@@ -224,7 +224,7 @@ TEST_F(DdlRecoveryTest, the_definition_of_a_table_that_an_alter_has_moved_follow
   const std::string own("frm with \5\0ATOLL", 16);
   make("moved", own);
   write("t.frm", own);
-  write("other.frm", "another frm with \5\0ATOLL");
+  write("other.frm", std::string("another frm with \5\0ATOLL", 24));
   finish();
   EXPECT_TRUE(exists("moved.frm") && exists("other.frm"));
   EXPECT_FALSE(exists("t.frm"));
@@ -261,10 +261,38 @@ TEST_F(DdlRecoveryTest, half_written_definitions_go_and_lists_come_back_before_r
   make_partitioned("u", "u");
   write("u.frm", "u");
   make_partitioned("v", "");  // without a definition, its .par is not written
-  prepare_ddl_recovery(*catalog_, directory_.path);
+  prepare_ddl_recovery(catalog_.get(), directory_.path);
   EXPECT_FALSE(exists("t.frm"));
   EXPECT_EQ(content_of(directory_.path / "d" / "u.par"), partition_list(kAtoll, 2));
   EXPECT_FALSE(exists("v.par"));
+}
+
+// What the server's recovery has dropped is gone if its DDL log belongs to the catalog, and there otherwise.
+TEST_F(DdlRecoveryTest, a_drop_of_the_recovery_holds_only_with_its_log) {
+  for (const bool is_older : {false, true}) {
+    make("t");
+    make_partitioned("p", "frm");
+    catalog_->holds_drops = true;
+    ASSERT_TRUE(catalog_->drop("d", "t").ok());
+    ASSERT_TRUE(catalog_->drop("d", "p#P#p0").ok());
+    catalog_->holds_drops = false;
+    directory_.is_older = is_older;
+    finish();
+    EXPECT_EQ(find("t") != nullptr, is_older);
+    EXPECT_EQ(find("p#P#p0") != nullptr, is_older);
+    for (const std::string &name : tables()) ASSERT_TRUE(catalog_->drop("d", name).ok());
+  }
+}
+
+TEST_F(DdlRecoveryTest, a_dropped_partition_is_not_put_back_into_a_table_without_it) {
+  make_entry("p", "frm", partition_list(kAtoll, 1));
+  for (const char *partition : {"p#P#p0", "p#P#p1"}) make(partition);
+  catalog_->holds_drops = true;
+  ASSERT_TRUE(catalog_->drop("d", "p#P#p1").ok());
+  catalog_->holds_drops = false;
+  directory_.is_older = true;
+  finish();
+  EXPECT_EQ(tables(), (Names{"p", "p#P#p0"}));
 }
 
 }  // namespace

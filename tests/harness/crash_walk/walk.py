@@ -4,6 +4,7 @@ can leave on disk.
     make ddl-walk                         all calls of all statements on ATOLL
     make ddl-walk ENGINE=InnoDB EVERY=5   every fifth call, on InnoDB
     make ddl-walk AGAIN=7                 with a second kill at a random call of the start that follows; 7: the seed
+    make ddl-walk LOST=1                  with the data directory lost after the last kill; with AGAIN=7, too
 
 A kill at a random time hits a window of a few microseconds only once in hundreds of attempts. Here strace is
 attached to the thread that runs the statement, and kills the server when that thread enters a system call
@@ -40,6 +41,10 @@ CALLS = (
     "rename", "renameat", "link", "symlink", "unlink", "unlinkat", "mkdir", "rmdir",
 )  # fmt: skip
 DATABASES = ("d", "e")
+# Statements that need the server's DDL log, which is on its disk, when a crash interrupts them (docs/limitations.md).
+NEEDS_DISK = re.compile(r"partition: |partitioned: create$")
+# Statements of several steps, of which the bucket may have only the first ones.
+IN_STEPS = re.compile(r".*rename crosswise$")
 ATTACH_TIMEOUT_S = 20
 STATEMENT_TIMEOUT_S = 60
 DEATH_TIMEOUT_S = 10
@@ -51,6 +56,12 @@ class State:
 
     tables: dict[str, tuple] = field(default_factory=dict)
     in_engine: frozenset = frozenset()
+
+    def from_bucket(self) -> State:
+        """What an empty data directory shows of this state: other engines' tables and triggers are left out.
+        The background thread notes triggers in the bucket, at a time of its own."""
+        kept = {f"{database}.{name}" for database, name in self.in_engine}
+        return State({name: table for name, table in self.tables.items() if name in kept}, self.in_engine)
 
     def differences(self, other: State) -> str:
         """Lists what only this state has, what only `other` has, and what differs."""
@@ -235,11 +246,15 @@ class Result:
 
 
 class Walker:
-    """Takes one walk after the other on a server. After a failure it continues on a new server."""
+    """Takes one walk after the other on a server. After a failure it continues on a new server.
 
-    def __init__(self, engine: str, second: SecondKill | None):
+    `loses_disk`: the server has lost its data directory when it starts after the last kill.
+    """
+
+    def __init__(self, engine: str, second: SecondKill | None, loses_disk: bool):
         self._engine = engine
         self._second = second
+        self._loses_disk = loses_disk
         self._server = self._new_server()
 
     def close(self) -> None:
@@ -261,15 +276,19 @@ class Walker:
                 continue
             result.calls += 1
             then = self._second.strike(self._server) if self._second else ""
-            if message := self._look(walk, before, after):
+            look = self._look_in_bucket if self._loses_disk else self._look
+            if message := look(walk, before, after):
                 result.wrong.append(f"{walk.name}, {call} {number}{then}: {message}")
                 self._server.destroy()
                 self._server = self._new_server()
         return result
 
-    @staticmethod
-    def _new_server() -> Server:
-        return Server(scratch_directory("walk") / "s").start()
+    def _new_server(self) -> Server:
+        home = scratch_directory("walk")
+        if not self._loses_disk:
+            return Server(home / "s").start()
+        options: dict[str, object] = {"atoll_url": f"file://{home}/bucket", "atoll_durability": "sync"}
+        return Server(home / "s", options).start()
 
     def _prepare(self, walk: Walk) -> None:
         _clear(self._server)
@@ -291,6 +310,21 @@ class Walker:
         except Exception as error:  # any error is a result of the kill at this call
             return f"{type(error).__name__}: {error}"
 
+    def _look_in_bucket(self, walk: Walk, before: State, after: State) -> str:
+        """Starts the server with an empty data directory. Returns a text that says what is wrong, or ""."""
+        try:
+            self._server.wipe()
+            self._server.start(atoll_take_over="ON")
+            found = read_state(self._server).from_bucket()
+            states = (before.from_bucket(), after.from_bucket())
+            _clear(self._server)
+            if found in states or walk.in_pieces or IN_STEPS.match(walk.name):
+                return ""
+            against = [found.differences(state) for state in states]
+            return f"against before: {against[0]}; against after: {against[1]}"
+        except Exception as error:  # any error is a result of the kill at this call
+            return f"{type(error).__name__}: {error}"
+
     def _discover(self, expected: State) -> str:
         """Removes the tables' .frm and .par files, so that the server discovers the tables from the catalog.
         They must be the same as before."""
@@ -305,16 +339,21 @@ class Walker:
 
 
 def take_walks(
-    engine: str, every: int, seed: int, only: str = "", second: SecondKill | None = None
+    engine: str,
+    every: int,
+    seed: int,
+    only: str = "",
+    second: SecondKill | None = None,
+    loses_disk: bool = False,
 ) -> Iterator[tuple[Walk, Result]]:
     """Takes all walks whose names match `only`, and yields each with its result. Each walk begins at a random
     one of its first `every` calls."""
     rng = random.Random(seed)
-    walker = Walker(engine, second)
+    walker = Walker(engine, second, loses_disk)
     try:
         for walk in walks(engine):
             first = rng.randrange(every)
-            if re.search(only, walk.name):
+            if re.search(only, walk.name) and not (loses_disk and NEEDS_DISK.match(walk.name)):
                 yield walk, walker.take(walk, every, first)
     finally:
         walker.close()
@@ -328,11 +367,13 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="kill at each so many calls")
     parser.add_argument("--only", default="", help="a regular expression for the names of the walks")
     parser.add_argument("--again", type=int, help="also kill at a random call of the start; the seed")
+    parser.add_argument("--lost", action="store_true", help="the data directory is lost after the last kill")
     arguments = parser.parse_args()
     exit_cleanly_on_signals()
     total = Result()
     second = None if arguments.again is None else SecondKill(arguments.again)
-    for walk, result in take_walks(arguments.engine, arguments.every, 1, arguments.only, second):
+    walked = take_walks(arguments.engine, arguments.every, 1, arguments.only, second, arguments.lost)
+    for walk, result in walked:
         print(f"{walk.name}: {result.calls} calls, {len(result.wrong)} wrong", flush=True)
         for message in itertools.islice(result.wrong, 5):
             print(f"    {message}", flush=True)
