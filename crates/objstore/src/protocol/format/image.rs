@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// How many GETs run at a time while many small objects are read.
 const PARALLEL_GETS: usize = 32;
+/// The same for a log of which most was read before: each GET behind its end asks for a chunk that is not there.
+const PARALLEL_GETS_OF_NEWS: usize = 4;
 /// How many GETs of merged objects run at a time. Each object is in memory as a whole and has at most 64 MiB,
 /// so they take at most 128 MiB together.
 const PARALLEL_RUNS: usize = 2;
@@ -331,11 +333,15 @@ pub(crate) async fn walk_wal(
             }
         }
     }
+    let parallel = match is_kept(bucket, root.id.epoch, root.wal_loose_first()) {
+        true => PARALLEL_GETS_OF_NEWS,
+        false => PARALLEL_GETS,
+    };
     let mut chunks = stream::iter(root.wal_loose_first()..end.unwrap_or(u64::MAX))
         .map(|chunk| async move {
             read_chunk(bucket, root.id.epoch, chunk).await.map(|object| object.map(|object| (chunk, object)))
         })
-        .buffered(PARALLEL_GETS);
+        .buffered(parallel);
     while let Some(read) = chunks.next().await {
         let Some((chunk, object)) = read? else { break };
         if let Some(why) = walk.give(chunk, &object)? {
@@ -438,6 +444,11 @@ pub(crate) async fn read_run(bucket: &Bucket, epoch: u64, run: WalRun) -> Result
         Ok(merged.chunks)
     };
     read_sized_record(bucket, &key, run.bytes, decode).await
+}
+
+/// Whether the bytes of the chunk are in memory, because this program has read them before.
+fn is_kept(bucket: &Bucket, epoch: u64, chunk: u64) -> bool {
+    bucket.kept.as_ref().is_some_and(|kept| kept.find(&names::wal_chunk(epoch, chunk)).is_some())
 }
 
 /// Reads the object of one chunk. None: it is absent, or a fence is in its place.

@@ -67,7 +67,8 @@ fn a_view_asks_for_no_log_that_the_reader_has_read() {
     let second = reader.view(&f.dir.path().join("second")).unwrap();
     let of_second = gets() - start - of_first;
     assert_eq!(read_all(&second), read_all(&first));
-    assert!(of_second + chunks <= of_first, "{of_first}, {of_second}, {chunks}");
+    // Chunks behind the end are asked for as well: four at a time by the log's position and by its copy.
+    assert!(of_second + chunks <= of_first && of_second <= 30, "{of_first}, {of_second}, {chunks}");
     drop((first, second, reader));
     crash(f.db);
 }
