@@ -96,6 +96,7 @@ void set_limits(const Settings &settings, atoll_store_config *config) {
 Engine::Engine(const Options &options)
     : settings_(options.settings),
       statement_settings_(options.statement_settings),
+      url_(options.start->url),
       base_dir_(options.start->base_dir),
       is_local_bucket_(options.start->is_local_bucket) {}
 

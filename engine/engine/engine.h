@@ -68,6 +68,7 @@ class Engine {
   const CommitGate &gate() const { return *gate_; }
 
   const Settings &settings() const { return *settings_; }
+  const std::string &url() const { return url_; }  // that of the bucket, as atoll_url has it
   // Returns the settings of the connection `user`. Reading them once per statement is enough
   // (handler::Session::settings()).
   StatementSettings statement_settings(void *user) const;
@@ -112,6 +113,7 @@ class Engine {
 
   const Settings *settings_;
   StatementSettings (*statement_settings_)(void *user);
+  const std::string url_;
   const std::string base_dir_;
   const bool is_local_bucket_;
   atoll_store *store_ = nullptr;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "bridge/hand_over.h"
 
 namespace atoll::engine {
 
@@ -80,6 +81,17 @@ Status Mounts::open(const std::string &source, const std::string &schema, const 
   if (status.ok()) status = read_tables(std::move(past), source, check, out);
   if (!status.ok()) fs::remove(parent, error);
   return status;
+}
+
+Status Mounts::open_offer(const std::string &id, std::unique_ptr<lsm::PastDatabase> *out) {
+  std::error_code error;
+  fs::create_directories(directory_, error);
+  if (error)
+    return Status(Code::kNoSpace, "cannot create the directory " + directory_ + ": " + error.message());
+  const auto mount = [&](const char *to, atoll_mount **mounted) {
+    return atoll_store_mount_offer(store_, id.c_str(), to, mounted);
+  };
+  return database_->open_past(mount, directory_ + "/#offer-" + std::to_string(++opened_), out);
 }
 
 void Mounts::add(const std::string &schema, std::shared_ptr<const Mount> mount) {

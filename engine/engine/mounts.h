@@ -81,6 +81,10 @@ class Mounts {
   Status open(const std::string &source, const std::string &schema, const std::string &when,
               const Check &check, std::shared_ptr<const Mount> *out);
   void add(const std::string &schema, std::shared_ptr<const Mount> mount);
+  // Opens the state that another database has pinned for the hand-over `id`. Table files of it can be shared
+  // (lsm::PastDatabase::open_with_tables()). It does not become a mount that find() returns. Errors: as
+  // atoll_store_mount_offer() and lsm::Database::open_past().
+  Status open_offer(const std::string &id, std::unique_ptr<lsm::PastDatabase> *out);
   // nullptr: there is no such mount. Costs an atomic load while nothing is mounted.
   std::shared_ptr<const Mount> find(std::string_view schema) const;
   // Removes the mount `schema`. Returns false when there was no such mount. Statements that have its tables

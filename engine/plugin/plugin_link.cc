@@ -6,9 +6,10 @@
 #include <mysql/plugin_function.h>
 
 #include "plugin/show/info_schema.h"
+#include "plugin/tables/hand_over.h"
 #include "plugin/plugin.h"
 #include "plugin/reading/wait_function.h"
-#include "plugin/snapshots/clone_functions.h"
+#include "plugin/tables/clone_functions.h"
 #include "plugin/snapshots/mount_functions.h"
 #include "plugin/snapshots/snapshot_functions.h"
 #include "plugin/show/status.h"
@@ -33,6 +34,9 @@ st_mysql_information_schema view = {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 Plugin_function snapshot_function(ours::snapshot_function());
 Plugin_function drop_snapshot_function(ours::drop_snapshot_function());
 Plugin_function clone_table_function(ours::clone_table_function());
+Plugin_function hand_over_function(ours::hand_over_function());
+Plugin_function take_function(ours::take_function());
+Plugin_function take_back_function(ours::take_back_function());
 Plugin_function clone_database_function(ours::clone_database_function());
 Plugin_function mount_function(ours::mount_function());
 Plugin_function unmount_function(ours::unmount_function());
@@ -99,6 +103,9 @@ function_plugin(&mount_function, "atoll_mount", "ATOLL_MOUNT(schema, as, when): 
 function_plugin(&unmount_function, "atoll_unmount", "ATOLL_UNMOUNT(schema): ends what ATOLL_MOUNT() began"),
 function_plugin(&wait_function, "atoll_wait", "ATOLL_WAIT(position, seconds): waits until the tables have all transactions up to a GTID position"),
 function_plugin(&clone_table_function, "atoll_clone_table", "ATOLL_CLONE_TABLE(table, new table): a table with the same rows, without copying them"),
-function_plugin(&clone_database_function, "atoll_clone_database", "ATOLL_CLONE_DATABASE(schema, other schema): clones of all its ATOLL tables")
+function_plugin(&clone_database_function, "atoll_clone_database", "ATOLL_CLONE_DATABASE(schema, other schema): clones of all its ATOLL tables"),
+function_plugin(&hand_over_function, "atoll_hand_over", "ATOLL_HAND_OVER(table): offers a table to another server, without copying it; returns an id"),
+function_plugin(&take_function, "atoll_take", "ATOLL_TAKE(url, id, table): takes a table that another server has handed over"),
+function_plugin(&take_back_function, "atoll_take_back", "ATOLL_TAKE_BACK(id): ends a hand-over whose table nobody has taken")
 maria_declare_plugin_end;
 // clang-format on

@@ -38,6 +38,7 @@
 #include "plugin/recovery/gtid_state.h"
 #include "plugin/recovery/lost_tables.h"
 #include "plugin/host/heap.h"
+#include "plugin/tables/hand_over.h"
 #include "plugin/host/offer.h"
 #include "plugin/host/service_manager.h"
 #include "plugin/host/statement_hooks.h"
@@ -380,6 +381,7 @@ void tick(uint64_t second) {
   if (!bridge::ok(atoll_store_may_write(running->store()))) return;
   log_failure(running->catalog()->reclaim());
   log_failure(state.ddl_gtids.look(*running).with("writing the GTID of a DDL statement to the log"));
+  log_failure(settle_hand_overs(second));
   if (second % kSweepSeconds == 0) log_failure(state.side_files->sweep());
   log_failure(handler::refresh_statistics([] { return state.stopping.load(); }));
   if (second % kStatisticsSeconds == 0) log_failure(running->catalog()->write_statistics());

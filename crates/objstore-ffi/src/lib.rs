@@ -1,4 +1,4 @@
-//! The C ABI of the object layer: the functions of objstore.h, reader.h, health.h, name_hint.h and
+//! The C ABI of the object layer: the functions of objstore.h, reader.h, health.h, name_hint.h, hand_over.h and
 //! kept_settings.h in engine/bridge, and nothing else.
 //!
 //! This is the only crate with `unsafe`. Each function turns its pointers into references, runs safe code
@@ -11,6 +11,7 @@
 mod abi;
 mod file;
 mod guard;
+mod hand_over;
 mod log_stream;
 mod mount;
 mod reader;
@@ -25,6 +26,7 @@ pub use abi::{
     AtollStoreStats,
 };
 pub use file::*;
+pub use hand_over::*;
 pub use log_stream::*;
 pub use mount::*;
 pub use reader::*;

@@ -1,5 +1,5 @@
 //! Goal:   the Rust structs and functions agree with objstore.h, health.h and kept_settings.h in engine/bridge,
-//!         the functions also with name_hint.h.
+//!         the functions also with name_hint.h and its like.
 //! Method: a C program compiled with objstore.h prints sizes and offsets of the structs; the test compares
 //!         them with those in Rust. It also searches the sources of this crate for each function of the
 //!         headers.
@@ -93,7 +93,7 @@ fn structs_have_the_layout_of_the_header() {
 #[test]
 fn every_function_of_the_headers_exists() {
     let mut header = std::fs::read_to_string(header()).unwrap();
-    for other in ["name_hint.h", "kept_settings.h", "health.h"] {
+    for other in ["name_hint.h", "kept_settings.h", "health.h", "hand_over.h"] {
         header += &std::fs::read_to_string(self::header().with_file_name(other)).unwrap();
     }
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -85,7 +85,7 @@ class ActionFunction final : public Item_str_func {
  private:
   String *value();
   bool read_arguments(THD *thd, std::vector<std::string> *arguments);
-  bool run(THD *thd, const std::vector<std::string> &arguments);
+  bool run(THD *thd, const std::vector<std::string> &arguments, std::string *what);
 
   const SqlAction &action_;
   bool is_done_ = false;  // this execution of the statement has called the action, or has failed before that
@@ -121,7 +121,7 @@ bool ActionFunction::read_arguments(THD *thd, std::vector<std::string> *argument
 }
 
 // Returns false when an error was reported.
-bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments) {
+bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments, std::string *what) {
   if (thd->in_sub_stmt) {
     my_error(ER_WRONG_USAGE, MYF(0), action_.name, "a trigger or stored function");
     return false;
@@ -130,14 +130,13 @@ bool ActionFunction::run(THD *thd, const std::vector<std::string> &arguments) {
   Status status = engine::may_write();
   if (status.ok() && std::any_of(arguments.begin(), arguments.end(), has_nul))
     status = Status(Code::kInvalid, "the name contains a NUL byte");
-  std::string what;
-  if (status.ok()) status = action_.run(arguments, &what);
+  if (status.ok()) status = action_.run(arguments, what);
   if (thd->is_error()) return false;
   if (!status.ok()) {
     my_printf_error(error_of(status.code()), "ATOLL: %s", MYF(0), status.message());
     return false;
   }
-  push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_YES, "ATOLL: %s", what.c_str());
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_YES, "ATOLL: %s", what->c_str());
   return true;
 }
 
@@ -157,8 +156,10 @@ String *ActionFunction::value() {
     is_done_ = true;
     null_value = true;
     std::vector<std::string> arguments;
-    if (!read_arguments(thd, &arguments) || !run(thd, arguments)) return nullptr;
-    const std::string &result = arguments[action_.result];
+    std::string what;
+    if (!read_arguments(thd, &arguments) || !run(thd, arguments, &what)) return nullptr;
+    const std::string result =
+        action_.result < arguments.size() ? arguments[action_.result] : what.substr(0, what.find(' '));
     null_value = result_.copy(result.data(), result.size(), &my_charset_utf8mb4_bin);
   }
   return null_value ? nullptr : &result_;

@@ -30,7 +30,9 @@ enum class ActionPrivilege : uint8_t {
 struct SqlAction {
   const char *name;  // in lower case
   unsigned arguments;
-  unsigned result;  // the function returns the argument with this number, from 0
+  // The function returns the argument with this number, from 0. If it equals `arguments`, the function
+  // returns the first word of *what.
+  unsigned result;
   ActionPrivilege privilege;
   const char *null_refusal;  // the error message when an argument is NULL
   // Carries out the action. `what`: a text for the user about what was done, which becomes a note of the

@@ -63,7 +63,7 @@ TableDef definition_of(const CloneOrder &order) {
   TableDef clone = *order.source;
   clone.database = order.database;
   clone.name = order.name;
-  clone.former_name.clear();
+  clone.former_name = order.later_name;
   clone.former_place = {};
   std::erase_if(clone.indexes, [](const catalog::IndexDef &index) { return index.building; });
   if (!order.has_foreign_keys) clone.foreign_keys.clear();

@@ -33,6 +33,8 @@ struct CloneOrder {
   // database then connect tables of the clone's. The clone of a single table has none, as CREATE TABLE ...
   // LIKE makes none: its parents would be those of the source, and its constraints would need other names.
   bool has_foreign_keys = false;
+  // TableDef::former_name of the clone: the name that it gets later, for a clone under an internal name.
+  std::string later_name = {};
 };
 
 // Where clones are made, and where their sources are.

@@ -54,6 +54,7 @@ pub use copies::reset::check_clone_of;
 pub use format::fuzzing;
 pub use gc::{GcPlan, HistoryLimits};
 pub use history::clone::{CloneRequest, CloneStatus};
+pub use history::hand_over::{Choice, HandOvers, Outcome, origin_of};
 pub use history::mounts::mount::Mount;
 pub use history::mounts::reader::Reader;
 pub use history::mounts::visitor::Visitor;

@@ -26,6 +26,7 @@ use crate::protocol::copies::adopt::{Adopted, Copier, MATERIALIZES, Progress, co
 use crate::protocol::format::image;
 use crate::protocol::format::records::RootId;
 use crate::protocol::history::clone::check_files;
+use crate::protocol::history::hand_over::takings;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
@@ -134,7 +135,8 @@ impl Inspector {
 
     async fn check_clone(&self) -> Result<()> {
         let identity = self.identity().await?;
-        match identity.parent.is_some_and(|parent| !parent.origins.is_empty()) {
+        let is_clone = identity.parent.is_some_and(|parent| !parent.origins.is_empty());
+        match is_clone || !takings(self.bucket()).await?.is_empty() {
             true => Ok(()),
             false => Err(StoreError::Invalid(format!(
                 "the database in {} is no clone: all its files are its own",

@@ -23,6 +23,7 @@ use crate::protocol::copies::adopt::claimer;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{Alive, RootId};
 use crate::protocol::gc::{Needs, Use};
+use crate::protocol::history::hand_over::takings;
 use crate::protocol::history::snapshot::SNAPSHOT;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::alive;
@@ -119,8 +120,12 @@ impl Inspector {
             let _ = alive::show(bucket, &Alive::gone(epoch, &server_id)).await;
             return Err(error);
         }
+        let takings = takings(self.bucket()).await?;
         self.delete_but(epoch, |key| stays_longer(key, epoch)).await?;
         self.release_pins(&db_uuid, &parents).await?;
+        for (id, origin) in takings {
+            self.release_pins(&id, &[origin]).await?;
+        }
         Ok(epoch)
     }
 
@@ -218,6 +223,7 @@ fn stays_longer(key: &str, epoch: u64) -> bool {
         || names::parse_epoch(key).is_some()
         || key == names::root(epoch, 0)
         || key == names::horizon(epoch, slot)
+        || key.starts_with(names::TAKEN) // names the pins to release
 }
 
 fn is_of_protocol(object: &ObjectInfo) -> bool {

@@ -46,8 +46,22 @@ pub(crate) const TOMB_DIR: &str = "tomb/";
 pub(crate) const MAP_DIR: &str = "map/";
 /// Prefix of the settings of the database (kept_settings.rs).
 pub(crate) const SETTINGS_DIR: &str = "settings/";
+/// Prefix of the records about tables that change databases (hand_over.rs).
+pub(crate) const HANDOVER_DIR: &str = "handover/";
+/// Prefix of those records by which a database notes whose tables it has taken.
+pub(crate) const TAKEN: &str = "handover/taken-";
 /// Prefix of every table file.
 pub(crate) const FILE_DIR: &str = "sst/";
+
+/// The slot that decides who has the table of the hand-over `id`.
+pub(crate) fn handover(id: &str) -> String {
+    format!("{HANDOVER_DIR}{id}")
+}
+
+/// The note of a database that it takes the table of the hand-over `id`.
+pub(crate) fn taken(id: &str) -> String {
+    format!("{TAKEN}{id}")
+}
 
 pub(crate) fn epoch(epoch: u64) -> String {
     format!("epoch/{epoch:020}")

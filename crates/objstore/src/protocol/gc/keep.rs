@@ -13,9 +13,16 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 /// Prefixes whose objects always count as needed in this file: hints, tombs, pins, names of snapshots,
-/// horizons. Other code deletes these objects when their time has come.
-const PLAIN_DIRS: [&str; 6] =
-    ["hint/", "tomb/", names::PIN_DIR, names::SNAPSHOT_DIR, names::HORIZON_DIR, names::SETTINGS_DIR];
+/// horizons, settings, hand-overs. Other code deletes these objects when their time has come.
+const PLAIN_DIRS: [&str; 7] = [
+    "hint/",
+    "tomb/",
+    names::PIN_DIR,
+    names::SNAPSHOT_DIR,
+    names::HORIZON_DIR,
+    names::SETTINGS_DIR,
+    names::HANDOVER_DIR,
+];
 
 /// Whether an object is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

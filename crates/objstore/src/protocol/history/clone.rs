@@ -28,6 +28,7 @@ use crate::protocol::copies::adopt::is_of_copier;
 use crate::protocol::format::image::Image;
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
+use crate::protocol::history::hand_over::{release_takings, takings};
 use crate::protocol::history::past::{Found, Past};
 use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
 use crate::protocol::history::snapshot::Moment;
@@ -208,7 +209,17 @@ impl Inspector {
         for origin in &others {
             let there = Self::new(self.bucket().sibling(origin)?);
             let (original, key) = (pin::clone_key(&parent.db_uuid), pin::clone_key(db_uuid));
-            let found = pin::read(there.bucket(), &original).await?;
+            let found = match pin::read(there.bucket(), &original).await {
+                Err(error) if error.is_not_found() && has_taken_from(self.bucket(), origin).await? => {
+                    return Err(StoreError::Invalid(format!(
+                        "the database in {} reads table files of {}, from which it took a table. Make it independent first: \
+                         atollctl materialize",
+                        self.bucket().place(),
+                        there.bucket().place()
+                    )));
+                }
+                outcome => outcome?,
+            };
             pins.add(there.bucket(), &key);
             let (root, wal_end) = (found.root, found.wal_end);
             let pin = Pin { root, wal_end, ..request.pin(moment) };
@@ -229,7 +240,13 @@ impl Inspector {
         let (own, pin) = (self.bucket().origin(), pin::clone_key(&self.identity().await?.db_uuid));
         let origins: BTreeSet<&str> = files.values().filter_map(|file| origin::split(&file.key).0).collect();
         for origin in origins.into_iter().filter(|origin| *origin != own) {
-            check_pinned(&self.bucket().sibling(origin)?, &pin).await?;
+            let there = self.bucket().sibling(origin)?;
+            match check_pinned(&there, &pin).await {
+                Err(error) if error.is_not_found() => {
+                    check_pins_of_takings(self.bucket(), origin, error).await?
+                }
+                outcome => outcome?,
+            }
         }
         Ok(())
     }
@@ -246,17 +263,17 @@ impl Inspector {
     /// Releases the pins that this clone has in the databases of its origins, because it needs none of their
     /// objects any more. Their owners delete the pins (PIN-4).
     ///
-    /// Errors: `Invalid` when this database is no clone, or when the newest root or a pinned root names a
-    /// file of another database. Requests: as [`Inspector::snapshots`], and a HEAD and a PUT per
+    /// Errors: `Invalid` when this database is no clone and has taken no table, or when the newest root or a pinned
+    /// root names a file of another database. Requests: as [`Inspector::snapshots`], and a HEAD and a PUT per
     /// origin.
     pub async fn release_parents(&self) -> Result<Vec<String>> {
         let identity = self.identity().await?;
-        let Some(parent) = identity.parent else {
+        if identity.parent.is_none() && takings(self.bucket()).await?.is_empty() {
             return Err(StoreError::Invalid(format!(
                 "the database in {} is no clone",
                 self.bucket().place()
             )));
-        };
+        }
         self.raise_horizon().await?;
         for image in self.all_images().await? {
             if let Some(file) = image.files.values().find(|file| origin::is_foreign(&file.key)) {
@@ -264,8 +281,10 @@ impl Inspector {
                 return Err(StoreError::Invalid(format!("root {epoch}/{slot} still reads {}", file.key)));
             }
         }
-        self.release_pins(&identity.db_uuid, &parent.origins).await?;
-        Ok(parent.origins)
+        let mut origins = identity.parent.map(|parent| parent.origins).unwrap_or_default();
+        self.release_pins(&identity.db_uuid, &origins).await?;
+        origins.extend(release_takings(self).await?);
+        Ok(origins)
     }
 
     /// Releases the pins that the clone `db_uuid` has in the databases `origins` (PIN-4). Requests: a HEAD and a
@@ -319,6 +338,25 @@ async fn check_pinned(there: &Bucket, pin: &str) -> Result<()> {
     }
     let object = format!("{pin} in {}, which kept the files that are read there", there.place());
     Err(StoreError::NotFound { operation: "looking for", object })
+}
+
+/// Checks that the database at `origin` still has the pins of all tables that the database in `bucket` took from it.
+/// Errors: `NotFound` names a pin; `otherwise` if no table was taken from there.
+async fn check_pins_of_takings(bucket: &Bucket, origin: &str, otherwise: StoreError) -> Result<()> {
+    let takings = takings(bucket).await?;
+    let ids: Vec<&str> =
+        takings.iter().filter(|(_, from)| from == origin).map(|(id, _)| id.as_str()).collect();
+    if ids.is_empty() {
+        return Err(otherwise);
+    }
+    for id in ids {
+        check_pinned(&bucket.sibling(origin)?, &pin::clone_key(id)).await?;
+    }
+    Ok(())
+}
+
+async fn has_taken_from(bucket: &Bucket, origin: &str) -> Result<bool> {
+    Ok(takings(bucket).await?.iter().any(|(_, from)| from == origin))
 }
 
 /// Refuses a clone whose prefix lies inside its parent's prefix or contains it, because a listing of one

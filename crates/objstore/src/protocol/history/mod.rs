@@ -4,6 +4,9 @@
 pub(in crate::protocol) mod clone;
 #[cfg(test)]
 pub(in crate::protocol) mod clone_test;
+pub(in crate::protocol) mod hand_over;
+#[cfg(test)]
+mod hand_over_test;
 #[cfg(test)]
 pub(in crate::protocol) mod history_test;
 pub(in crate::protocol) mod log_copy;

@@ -48,7 +48,7 @@ pub struct Mount {
     files: Arc<Files>,
     records: BTreeMap<u64, FileRecord>,
     position: Position,
-    _hold: Hold,
+    hold: Hold,
 }
 
 /// Keeps the pin of a mount. When it is dropped, the pin is deleted, and later the collector deletes the
@@ -60,6 +60,9 @@ pub(in crate::protocol) enum Hold {
     /// The mount is in another process than the owner's (visitor.rs). The drop deletes the pins, with a
     /// DELETE for each.
     Visitor { executor: Arc<Executor>, pins: Pins },
+    /// The mount is the state of a database that hands a table over to this one (hand_over.rs). The drop does
+    /// nothing: the pin belongs to the hand-over.
+    Offer { origin: String },
     /// The mount is the view of a reader (reader.rs). After the drop, a task of the reader deletes the pin. The drop
     /// sends no request.
     Reader { _pin: ViewPin },
@@ -73,7 +76,7 @@ impl Drop for Hold {
                 shared.inbox.wake.notify_one();
             }
             Self::Visitor { executor, pins } => executor.block_on(pins.take_back()),
-            Self::Reader { .. } => {}
+            Self::Offer { .. } | Self::Reader { .. } => {}
         }
     }
 }
@@ -132,7 +135,7 @@ impl Store {
 impl Mount {
     /// Makes the mount of the state `moment`, which `hold` keeps pinned.
     pub(in crate::protocol) fn new(files: &Arc<Files>, moment: Moment, hold: Hold) -> Self {
-        Self { files: files.clone(), records: moment.image.files, position: moment.position, _hold: hold }
+        Self { files: files.clone(), records: moment.image.files, position: moment.position, hold }
     }
 
     /// Returns when the newest commit of the state was made, in microseconds since 1970; 0: the state has no
@@ -174,14 +177,19 @@ impl Mount {
     /// durable on local disk when the function returns. Until then this mount holds the object (FILE-7).
     ///
     /// Requires: the mount is one of `store`. Errors: `NotFound` when the state has no file `from`; `Invalid` when
-    /// the object belongs to the parent of this clone; `Fenced`; `Unavailable`, `NoSpace` (local disk). No request.
+    /// the object belongs to a third database, from which the mounted one was cloned or took it; `Fenced`; `Unavailable`, `NoSpace` (local disk). No request.
     pub fn give(&self, from: u64, store: &Store, number: u64) -> Result<()> {
         let shared = &store.shared;
         shared.check_fence()?;
         let record = self.record(from)?.clone();
-        if origin::is_foreign(&record.key) {
+        let expected = match &self.hold {
+            Hold::Offer { origin } => Some(origin.as_str()),
+            _ => None,
+        };
+        if origin::split(&record.key).0 != expected {
             return Err(StoreError::Invalid(
-                "that state has table files of the database from which this one was cloned: use INSERT ... SELECT"
+                "that state has table files of another database, of which its own is a clone: use INSERT ... SELECT, or make \
+                 the clone independent (atollctl materialize) first"
                     .to_owned(),
             ));
         }
