@@ -42,7 +42,7 @@ check_clang_format() {
 check_ruff() { "$ruff" check --quiet $(python_folders) && "$ruff" format --check --quiet $(python_folders); }
 # Checks the shared packages, and each program as a module of its own.
 check_types() { "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini -p harness -p common && "$PYTHON_DIR/bin/mypy" --config-file tools/mypy.ini {bench,demo,packages,tools}/*.py; }
-check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning packages/*.sh packages/plugin/{postinst,prerm} tools/*.sh tools/setup/*.sh .ci/run; }
+check_shell() { "$PYTHON_DIR/bin/shellcheck" --severity=warning packages/*.sh packages/plugin/{postinst,prerm} tools/*.sh tools/setup/*.sh tools/setup/debian13/*.sh .ci/run; }
 
 clippy() { cargo clippy --release --locked --workspace --all-targets --quiet -- -D warnings; }
 

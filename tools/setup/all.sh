@@ -5,6 +5,9 @@
 #
 # Before each product that is missing it says how long this product and all later ones take on 2 cores.
 #
+# SERIES=11.8 before the command means that series of MariaDB; setup.env and the link to the server are in build/11.8
+# then.
+#
 # It writes build/setup.env, the paths for the other scripts. build/mariadb is a link to the server, and
 # build/bin has the S3 servers and the project's Python. So other scripts do not depend on the layout of the
 # cache.
@@ -59,8 +62,8 @@ run_plan() {
 
 write_links() {
   local build=$ATOLL_ROOT/build python server
-  mkdir -p "$build/bin" "$ATOLL_CACHE/bin"
-  ln -sfn "$(mariadb_server_dir "$version")/usr" "$build/mariadb"
+  mkdir -p "$build/bin" "$SERIES_BUILD" "$ATOLL_CACHE/bin"
+  ln -sfn "$(mariadb_server_dir "$version")/usr" "$SERIES_BUILD/mariadb"
   for server in "$MINIO_NAME/minio" "$VERSITYGW_NAME/versitygw"; do
     [ -e "$ATOLL_CACHE/$server" ] || continue
     ln -sfn "$ATOLL_CACHE/$server" "$build/bin/${server##*/}"
@@ -73,7 +76,7 @@ write_links() {
 }
 
 write_paths() {
-  local file=$ATOLL_ROOT/build/setup.env
+  local file=$SERIES_BUILD/setup.env
   cat >"$file.new" <<END
 MARIADB_PACKAGE=$version
 MARIADB_VERSION=$(upstream_version "$version")

@@ -30,10 +30,17 @@ update_package_lists() {
 fetch_into() {
   local target=$1
   shift
+  fetch_with "$target" apt-get -q "${APT_OPTIONS[@]}" "$@"
+}
+
+# fetch_with FOLDER COMMAND...: as fetch_into, for any command.
+fetch_with() {
+  local target=$1
+  shift
   [ ! -d "$target" ] || return 0
   rm -rf "$target.part"
   mkdir -p "$target.part"
-  if (cd "$target.part" && apt-get -q "${APT_OPTIONS[@]}" "$@") >>"$APT_LOG" 2>&1 </dev/null; then
+  if (cd "$target.part" && "$@") >>"$APT_LOG" 2>&1 </dev/null; then
     mv -T "$target.part" "$target"
   else
     rm -rf "$target.part"

@@ -13,6 +13,9 @@ ATOLL_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/atoll
 ARCH=$(uname -m)
 # shellcheck source=versions.env
 . "$SETUP_DIR/versions.env"
+# The series of MariaDB that is meant, and where the products of a build for it are.
+SERIES=${SERIES:-$MARIADB_SERIES}
+SERIES_BUILD=$ATOLL_ROOT/build
 
 say() { printf 'atoll: %s\n' "$*" >&2; }
 
@@ -23,6 +26,15 @@ die() {
   for line in "$@"; do printf 'atoll:   %s\n' "$line" >&2; done
   exit 1
 }
+
+case $SERIES in
+  "$MARIADB_SERIES") ;;
+  11.8)
+    MARIADB_SERIES=11.8 MARIADB_VERSION=$MARIADB_VERSION_11_8
+    SERIES_BUILD=$ATOLL_ROOT/build/11.8
+    ;;
+  *) die "Atoll is not built for MariaDB $SERIES" "SERIES may be $MARIADB_SERIES or 11.8" ;;
+esac
 
 # run_logged LOG COMMAND...: prints nothing if the command succeeds. Otherwise prints the end of the log and
 # exits.
@@ -110,6 +122,11 @@ without_epoch() { printf '%s' "${1#*:}"; }
 
 # 10.11.18-0+deb12u1 -> 10.11.18
 upstream_version() { printf '%s' "${1%%-*}"; }
+
+# The file with the server's own program: in its place may be a script that starts it by another loader.
+mariadbd_file() {  # mariadbd_file USR
+  if [ -e "$1/lib/programs/mariadbd" ]; then printf '%s' "$1/lib/programs/mariadbd"; else printf '%s' "$1/sbin/mariadbd"; fi
+}
 
 # The cache folders with the private headers and with the unpacked packages of the server of that version.
 mariadb_dir() { printf '%s/mariadb-%s' "$ATOLL_CACHE" "$1"; }

@@ -7,10 +7,13 @@
 # all packages and the source can be downloaded and whose classes have the layout that the engine knows. If
 # the cache has a server, the network is not used.
 #
+# With SERIES=11.8 it takes exactly the pinned version of that series, from Debian 13 (debian13/pool.sh).
+#
 # Result: $ATOLL_CACHE/mariadb-server-<version>/usr             the server; lib/<triplet> there has its libraries
 #         $ATOLL_CACHE/mariadb-<version>/{generated,include,sql,wsrep-lib}   the headers
 . "$(dirname "$0")/common.sh"
 . "$SETUP_DIR/apt.sh"
+. "$SETUP_DIR/debian13/pool.sh"
 
 SERVER_PACKAGES="mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-backup mariadb-test
   mariadb-test-data mariadb-plugin-s3 mariadb-plugin-rocksdb libmariadb-dev"
@@ -68,16 +71,42 @@ choose_version() {
     "tried:${tried:- nothing, apt lists no mariadb-server $MARIADB_SERIES}" "details: $APT_LOG"
 }
 
+# As choose_version, for the version of Debian 13.
+choose_debian13() {
+  [ "$ARCH" = x86_64 ] || die "MariaDB $SERIES can be set up on x86_64 only"
+  version=$MARIADB_VERSION-$MARIADB_DEBIAN_11_8
+  fetch_debian13 || die "MariaDB $version cannot be fetched whole" "details: $APT_LOG"
+  provide "mariadb-$version" make_headers
+  headers_fit "$(mariadb_dir "$version")" && vtables_fit "$(packages_dir "$version")" ||
+    die "MariaDB $version has classes of a layout that Atoll does not know" "see engine/plugin/abi_check.cc and $APT_LOG"
+  provide "mariadb-server-$version" unpack_debian13
+  rm -rf "$(packages_dir "$version")" "$(source_dir "$version")" "$(libraries_dir "$version")"
+  "$(mariadb_server_dir "$version")/usr/sbin/mariadbd" --version >&2 || die "MariaDB $version does not run on this machine"
+}
+
 # ---- the server ------------------------------------------------------------------------------------
 
-unpack_server() {  # unpack_server WORK OUT LOG
-  local package missing
+unpack_packages() {  # unpack_packages OUT LOG
+  local package
   for package in "$(packages_dir "$version")"/*.deb; do
-    run_logged "$3" dpkg-deb --extract "$package" "$2"
+    run_logged "$2" dpkg-deb --extract "$package" "$1"
   done
-  rm -rf "${2:?}"/{etc,var,lib,usr/share/doc,usr/share/man}
+  rm -rf "${1:?}"/{etc,var,lib,usr/share/doc,usr/share/man}
+}
+
+unpack_server() {  # unpack_server WORK OUT LOG
+  local missing
+  unpack_packages "$2" "$3"
   missing=$(libraries_missing "$2/usr")
   [ -z "$missing" ] || die "MariaDB $version needs libraries that are neither here nor unpacked: $missing"
+}
+
+unpack_debian13() {  # unpack_debian13 WORK OUT LOG
+  local missing
+  unpack_packages "$2" "$3"
+  wrap_programs "$2" "$3"
+  missing=$(libraries_missing_debian13 "$2/usr")
+  [ -z "$missing" ] || die "MariaDB $version needs libraries that are not unpacked: $missing"
 }
 
 # libraries_missing USR: prints the names of the libraries that the programs and plugins we use would not
@@ -134,16 +163,17 @@ headers_fit() {  # headers_fit HEADERS: true when the engine's classes of the se
     -isystem "$1/sql" "$ATOLL_ROOT/engine/plugin/abi_check.cc" >>"$APT_LOG" 2>&1
 }
 
-# vtables_fit PACKAGES: true when the server's virtual tables have the sizes of those of 10.11.18. headers_fit
+# vtables_fit PACKAGES: true when the server's virtual tables have the sizes of the pinned version's. headers_fit
 # does not check this, because a further virtual function does not change the size of a class.
 vtables_fit() {
-  local sizes server
+  local sizes server known="_ZTV4Item 0000000000000660 _ZTV5Field 0000000000000460 _ZTV7handler 0000000000000680 "
+  [ "$SERIES" != 11.8 ] || known="_ZTV4Item 0000000000000680 _ZTV5Field 0000000000000478 _ZTV7handler 00000000000006a0 "
   [ "$ARCH" = x86_64 ] || return 0
   server=$(mktemp)
   dpkg-deb --fsys-tarfile "$1"/mariadb-server-core_*.deb | tar -xO ./usr/sbin/mariadbd >"$server"
   sizes=$(nm -DS "$server" | awk '$4 ~ /^_ZTV(4Item|5Field|7handler)$/ {print $4, $2}' | sort | tr '\n' ' ')
   rm -f "$server"
-  [ "$sizes" = "_ZTV4Item 0000000000000660 _ZTV5Field 0000000000000460 _ZTV7handler 0000000000000680 " ]
+  [ "$sizes" = "$known" ]
 }
 
 version=$(cached_server)
@@ -152,4 +182,4 @@ mkdir -p "$ATOLL_CACHE/log"
 : >"$APT_LOG"
 say "fetching MariaDB's packages and source (log: $APT_LOG)"
 update_package_lists
-choose_version
+if [ "$SERIES" = 11.8 ]; then choose_debian13; else choose_version; fi
