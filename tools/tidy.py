@@ -159,6 +159,25 @@ def banned_calls(source: Source, _: Ratchet) -> Iterator[Finding]:
             yield Finding(source.path, number, "banned-call", f"{name}(); use {BANNED_CALLS[name]}")
 
 
+SERIES_FOLDER = "engine/handler/server/compat/"
+
+
+def series_in_one_place(source: Source, _: Ratchet) -> Iterator[Finding]:
+    """What differs between the series of MariaDB stands in one folder."""
+    if source.path.startswith(SERIES_FOLDER) or source.path == "engine/plugin/abi_check.cc":
+        return
+    if source.suffix not in (".cc", ".h"):
+        return
+    for number, line in enumerate(source.code_lines, 1):
+        if re.match(r"\s*#\s*(el)?if.*\bMYSQL_VERSION_ID\b", line):
+            yield Finding(
+                source.path,
+                number,
+                "series",
+                f"a condition on MariaDB's version; put it into {SERIES_FOLDER}",
+            )
+
+
 def checked_mutexes(source: Source, _: Ratchet) -> Iterator[Finding]:
     """Clang's thread safety analysis does not work with the mutexes of the C++ library."""
     if source.suffix not in (".cc", ".h") or source.path == "engine/base/mutex.h":
@@ -227,6 +246,7 @@ RULES = (
     includes,
     todo_form,
     banned_calls,
+    series_in_one_place,
     checked_mutexes,
     sealed_lsm,
     pure_codec,
@@ -297,6 +317,9 @@ GUARDED_BY = {
 HANDLERTON_DATA = {"savepoint_offset", "db_type", "flags", "tablefile_extensions", "table_options"}
 
 
+GUARD = re.compile(r"guarded_(function|participant)<")
+
+
 def guarded_borders(sources: list[Source]) -> Iterator[Finding]:
     """All functions that the server and RocksDB call are guarded or noexcept."""
     by_path = {source.path: source for source in sources}
@@ -314,7 +337,7 @@ def guarded_borders(sources: list[Source]) -> Iterator[Finding]:
         if source.folder not in SERVER_FOLDERS:
             continue
         for match in re.finditer(r"\bhton->(\w+)\s*=\s*(\S+)", source.code):
-            if match.group(1) not in HANDLERTON_DATA and not match.group(2).startswith("guarded_function<"):
+            if match.group(1) not in HANDLERTON_DATA and not GUARD.match(match.group(2)):
                 number = source.code.count("\n", 0, match.start()) + 1
                 guard = "guarded_function of handler/server/callback.h"
                 message = f"{match.group(1)} may throw into the server; use {guard}"

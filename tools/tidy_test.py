@@ -197,6 +197,15 @@ def test_a_callback_of_the_handlerton_is_guarded(tmp_path: Path) -> None:
         assert [(f.rule, f.line) for f in check(tmp_path)] == [("border", line) for line in found]
 
 
+def test_conditions_on_the_version_of_mariadb_stand_in_one_folder(tmp_path: Path) -> None:
+    text = "// A.\n#if MYSQL_VERSION_ID < 110000\n#endif\n"
+    for path, found in (("engine/handler/a.cc", [2]), ("engine/handler/server/compat/a.cc", [])):
+        write(tmp_path, path, text)
+        findings = [f for f in check(tmp_path) if f.rule == "series"]
+        assert [f.line for f in findings] == found
+        (tmp_path / path).unlink()
+
+
 def test_functions_of_cpp_are_found_with_their_lines() -> None:
     code = (
         "namespace a {\n"

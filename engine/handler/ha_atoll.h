@@ -5,7 +5,7 @@
 // (lsm). The code in this folder uses no RocksDB database itself.
 #pragma once
 
-#include "handler/server.h"
+#include "handler/server/compat/server_handler.h"
 
 #include <functional>
 #include <memory>
@@ -31,7 +31,7 @@ class ForeignKeys;
 
 // The server makes one for each instance of an open table or partition, keeps it in its table cache,
 // and uses it for one statement after the other, each on the thread of its connection.
-class ha_atoll : public handler {
+class ha_atoll : public atoll::handler::ServerHandler {
  public:
   ha_atoll(handlerton *hton, TABLE_SHARE *share);
   ~ha_atoll() override;
@@ -48,9 +48,9 @@ class ha_atoll : public handler {
   uint max_supported_record_length() const noexcept override { return HA_MAX_REC_LENGTH; }
   const key_map *keys_to_use_for_scanning() noexcept override { return &key_map_full; }
   uint8 table_cache_type() noexcept override { return HA_CACHE_TBL_NOCACHE; }
-  double scan_time() noexcept override;
-  double read_time(uint index, uint ranges, ha_rows rows) noexcept override;
-  double keyread_time(uint index, uint ranges, ha_rows rows) noexcept override;
+  double scan_pages() noexcept override;
+  double range_pages(ulong ranges, ha_rows rows) noexcept override;
+  double lookup_pages(ulong ranges, ha_rows rows) noexcept override;
 
   // ---- open and close (open.cc) ----
   int open(const char *name, int mode, uint test_if_locked) override;
@@ -90,9 +90,8 @@ class ha_atoll : public handler {
   int cmp_ref(const uchar *a, const uchar *b) noexcept override;
 
   // ---- many ranges of one index (multi_range.cc) ----
-  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context,
-                                      uint range_count, uint *buffer_bytes, uint *mode,
-                                      Cost_estimate *cost) override;
+  ha_rows ranges_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count,
+                            uint *buffer_bytes, uint *mode, const atoll::handler::RangesCost &cost) override;
   ha_rows multi_range_read_info(uint index, uint range_count, uint rows, uint parts, uint *buffer_bytes,
                                 uint *mode, Cost_estimate *cost) override;
   int multi_range_read_init(RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count, uint mode,

@@ -7,6 +7,8 @@
 #include "base/messages/reason_first.h"
 #include "engine/running.h"
 #include "table/copy/bulk_copy.h"
+#include "handler/server/compat/copy_step.h"
+#include "handler/server/compat/flags.h"
 #include "handler/server/description.h"
 #include "handler/server/error_map.h"
 #include "handler/ddl/definition.h"
@@ -77,7 +79,7 @@ atoll::catalog::TablePtr described(const TABLE *table, const atoll::catalog::Tab
 
 }  // namespace
 
-ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ::handler(hton, share) {}
+ha_atoll::ha_atoll(handlerton *hton, TABLE_SHARE *share) : ServerHandler(hton, share) {}
 ha_atoll::~ha_atoll() = default;
 
 // Statement-based logging is allowed only if range locks protect what a statement reads, which they do from
@@ -88,7 +90,8 @@ handler::Table_flags ha_atoll::table_flags() const noexcept {
                       HA_CAN_INDEX_BLOBS | HA_PARTIAL_COLUMN_READ | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE |
                       HA_CAN_VIRTUAL_COLUMNS | HA_CAN_SQL_HANDLER | HA_CAN_TABLES_WITHOUT_ROLLBACK |
                       HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE | HA_CONCURRENT_OPTIMIZE |
-                      HA_CAN_SKIP_LOCKED | HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN;
+                      HA_CAN_SKIP_LOCKED | HA_CAN_GEOMETRY | HA_CAN_TABLE_CONDITION_PUSHDOWN |
+                      ah::kSeriesTableFlags;
   THD *thd = ha_thd();
   const bool ranges_protected = thd == nullptr || thd_tx_isolation(thd) >= ISO_REPEATABLE_READ;
   if (ranges_protected || thd->slave_thread) flags |= HA_BINLOG_STMT_CAPABLE;
@@ -98,11 +101,8 @@ handler::Table_flags ha_atoll::table_flags() const noexcept {
 ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcept {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
   const KEY &key = table_share->key_info[index];
-  if (index == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  flags |= HA_DO_INDEX_COND_PUSHDOWN;
-  // No rowid filter for reads with locks: filling the filter reads a range, and all rows of that range would
-  // be locked.
-  if (!locking()) flags |= HA_DO_RANGE_FILTER_PUSHDOWN;
+  if (index == table_share->primary_key) return flags | ah::kClusteredIndexFlags;
+  flags |= HA_DO_INDEX_COND_PUSHDOWN | ah::rowid_filter_flag(locking());
   const uint first = all_parts ? 0 : part;
   for (uint i = first; i <= part && i < key.user_defined_key_parts; i++) {
     const Field *field = table_share->field[key.key_part[i].fieldnr - 1];
@@ -114,7 +114,7 @@ ulong ha_atoll::index_flags(uint index, uint part, bool all_parts) const noexcep
 // Costs for the optimizer, in the units of the server's cost model (one disk access = 1). Reading the table
 // in key order is sequential. Reading a row by its key reads a block, which is expensive if the table is not
 // in memory. Lookups by a secondary index beyond a twentieth of the table's rows (or beyond kManyLookupsMin,
-// if that is more) cost kManyLookupsFactor more each (read_time() says why).
+// if that is more) cost kManyLookupsFactor more each (lookup_pages() says why).
 constexpr double kManyLookupsFactor = 3;
 constexpr ha_rows kManyLookupsMin = 1000;
 
@@ -122,7 +122,7 @@ constexpr ha_rows kManyLookupsMin = 1000;
 // are made for that unit and a join may have tables of both engines. Compressed bytes count twice, because
 // rows take about twice as many bytes when they are uncompressed. But to read a row takes time however well
 // it is compressed.
-double ha_atoll::scan_time() noexcept {
+double ha_atoll::scan_pages() noexcept {
   const bool compressed =
       open_table_.is_open() && layout()->def().compression.algorithm != atoll::lsm::Algorithm::kNone;
   const ulonglong stored = std::max<ulonglong>(stats.data_file_length, stats.records * kRowBytesMin);
@@ -130,13 +130,14 @@ double ha_atoll::scan_time() noexcept {
   return std::max(bytes / (16.0 * 1024), 1.0);
 }
 
-double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) noexcept {
-  if (index == table_share->primary_key) {
-    const double scan = scan_time();
-    const double total = static_cast<double>(std::max<ha_rows>(stats.records, 1));
-    if (static_cast<double>(rows) >= total) return scan;
-    return ranges + static_cast<double>(rows) / total * scan;
-  }
+double ha_atoll::range_pages(ulong ranges, ha_rows rows) noexcept {
+  const double scan = scan_pages();
+  const double total = static_cast<double>(std::max<ha_rows>(stats.records, 1));
+  if (static_cast<double>(rows) >= total) return scan;
+  return static_cast<double>(ranges) + static_cast<double>(rows) / total * scan;
+}
+
+double ha_atoll::lookup_pages(ulong ranges, ha_rows rows) noexcept {
   // By measurement, a lookup takes as long as scanning 27 rows, because a scan runs on all cores and
   // evaluates conditions on packed rows. The optimizer's constants do not reflect that, so many lookups cost
   // more here. The cost of few lookups is not changed, because plans of joins depend on it. The limit is one
@@ -147,10 +148,6 @@ double ha_atoll::read_time(uint index, uint ranges, ha_rows rows) noexcept {
   const auto lookups = static_cast<double>(ranges + rows);
   const double dearer = lookups + kManyLookupsFactor * static_cast<double>(beyond);
   return std::max(lookups, std::min(dearer, static_cast<double>(stats.records)));
-}
-
-double ha_atoll::keyread_time(uint index, uint ranges, ha_rows rows) noexcept {
-  return ::handler::keyread_time(index, ranges, rows);
 }
 
 Status ha_atoll::load_layout(const char *name) {
@@ -247,6 +244,21 @@ int ha_atoll::reset() {
 }
 
 int ha_atoll::extra(ha_extra_function operation) {
+  switch (ah::copy_step(operation)) {
+    case ah::CopyStep::kNone:
+      break;
+    case ah::CopyStep::kBegin:
+      begin_copy(false);
+      return 0;
+    case ah::CopyStep::kBeginIgnore:
+      begin_copy(true);
+      return 0;
+    case ah::CopyStep::kEnd:
+      return end_copy();
+    case ah::CopyStep::kAbort:
+      bulk_.reset();
+      return 0;
+  }
   switch (operation) {
     case HA_EXTRA_KEYREAD:
       view_.set_keyread(true);
@@ -255,17 +267,6 @@ int ha_atoll::extra(ha_extra_function operation) {
     case HA_EXTRA_NO_KEYREAD:
       view_.set_keyread(false);
       reader_.wanted().entries_suffice = false;
-      break;
-    case HA_EXTRA_BEGIN_COPY:
-      begin_copy(false);
-      break;
-    case HA_EXTRA_BEGIN_ALTER_IGNORE_COPY:
-      begin_copy(true);
-      break;
-    case HA_EXTRA_END_COPY:
-      return end_copy();
-    case HA_EXTRA_ABORT_COPY:
-      bulk_.reset();
       break;
     case HA_EXTRA_PREPARE_FOR_FORCED_CLOSE:
     case HA_EXTRA_PREPARE_FOR_RENAME:

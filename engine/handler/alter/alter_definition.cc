@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codec/column_access.h"
+#include "handler/server/compat/names.h"
 #include "handler/server/description.h"
 #include "handler/ddl/outgrown.h"
 #include "handler/ddl/table_options.h"
@@ -65,7 +66,15 @@ Status alter_columns(const Layout &before, const TABLE *altered, const Alter_inp
   return Status::Ok();
 }
 
-void alter_indexes(const Alter_inplace_info *info, AlteredDefinition *out) {
+// For 11.8 an index is the same one if its new name differs only in case, and the server lists no change.
+void follow_case(const TABLE *altered, std::vector<catalog::IndexDef> *indexes) {
+  for (catalog::IndexDef &index : *indexes)
+    for (uint i = 0; i < altered->s->keys; i++)
+      if (is_same_name({index.name.data(), index.name.size()}, altered->key_info[i].name))
+        index.name = name_of(altered->key_info[i]);
+}
+
+void alter_indexes(const TABLE *altered, const Alter_inplace_info *info, AlteredDefinition *out) {
   std::vector<catalog::IndexDef> &indexes = out->def.indexes;
   std::erase_if(indexes, [info](const catalog::IndexDef &index) {
     return std::any_of(info->index_drop_buffer, info->index_drop_buffer + info->index_drop_count,
@@ -78,6 +87,7 @@ void alter_indexes(const Alter_inplace_info *info, AlteredDefinition *out) {
       break;
     }
   }
+  follow_case(altered, &indexes);
   for (uint i = 0; i < info->index_add_count; i++) {
     const KEY &key = info->key_info_buffer[info->index_add_buffer[i]];
     catalog::IndexDef index;
@@ -123,9 +133,7 @@ void define_indexes(const TABLE *table, catalog::TableDef *def) {
     if (i != primary) define(name_of(table->key_info[i]), (table->key_info[i].flags & HA_NOSAME) != 0);
 }
 
-bool same_name(const KEY &a, const KEY &b) {
-  return lex_string_cmp(system_charset_info, &a.name, &b.name) == 0;
-}
+bool same_name(const KEY &a, const KEY &b) { return is_same_name(a.name, b.name); }
 
 bool changes_primary_key(std::string_view name_before, const TABLE *altered, const Alter_inplace_info *info) {
   const uint primary = altered->s->primary_key;
@@ -164,7 +172,7 @@ Status alter_definition(const catalog::TableDef &stored, const Layout &before, c
   if (changes_primary_key(before.primary_index().name, altered, info))
     rekey(altered, out);
   else
-    alter_indexes(info, out);
+    alter_indexes(altered, info, out);
   return rewrites_rows(stored, altered, info) ? move(altered, out) : Status::Ok();
 }
 

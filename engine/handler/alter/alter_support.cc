@@ -13,6 +13,7 @@
 #include "handler/alter/computed.h"
 #include "handler/alter/gained_numbers.h"
 #include "handler/foreign/alter.h"
+#include "handler/server/compat/names.h"
 #include "handler/server/description.h"
 #include "handler/server/field_map.h"
 #include "table/write/large_rows.h"
@@ -155,7 +156,7 @@ class Refusal {
     if (info_->ignore && (key.flags & HA_NOSAME))
       return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);  // IGNORE deletes duplicate rows
     if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a UNIQUE key of unlimited length is checked by rows";
-    if (key.flags & (HA_FULLTEXT | HA_SPATIAL)) return "ATOLL has no FULLTEXT or SPATIAL index";
+    if (ah::is_fulltext(key) || ah::is_spatial(key)) return "ATOLL has no FULLTEXT or SPATIAL index";
     return nullptr;
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "handler/alter/alter_definition.h"
+#include "handler/server/compat/names.h"
 #include "handler/server/description.h"
 #include "handler/server/field_map.h"
 
@@ -75,9 +76,8 @@ bool is_rebuilt(const KEY &key, const Alter_inplace_info *info) {
 }
 
 bool has_field(const TABLE *table, const LEX_CSTRING &name) {
-  return std::any_of(table->field, table->field + table->s->fields, [&](const Field *field) {
-    return lex_string_cmp(system_charset_info, &field->field_name, &name) == 0;
-  });
+  return std::any_of(table->field, table->field + table->s->fields,
+                     [&](const Field *field) { return is_same_name(field->field_name, name); });
 }
 
 // What an ALTER changes among the values of the columns, and what is computed from them.
@@ -178,7 +178,7 @@ class Computed {
   // Whether the column gets the name of another one, or another one gets its name. If two columns exchange
   // their names, the server leaves the names in PARTITION BY KEY and COLUMNS as they are.
   bool exchanges_names(const Field &before, const Field &after) const {
-    if (lex_string_cmp(system_charset_info, &before.field_name, &after.field_name) == 0) return false;
+    if (is_same_name(before.field_name, after.field_name)) return false;
     return has_field(altered_, before.field_name) || has_field(table_, after.field_name);
   }
 

@@ -393,13 +393,15 @@ bool is_leftover(const std::filesystem::path &file) {
   return extension == reg_ext && ah::is_internal(name);
 }
 
-void remove_leftovers(const std::string &directory) {
+void remove_leftovers(const std::string &directory, bool is_expected) {
   std::error_code error;
   std::vector<std::filesystem::path> leftovers;
   for (const std::filesystem::path &entry : atoll::entries_of(directory))
     if (is_leftover(entry)) leftovers.push_back(entry);
   for (const std::filesystem::path &file : leftovers) {
-    atoll::log_warning("DROP DATABASE: removing " + file.string() + ", which an interrupted statement left");
+    if (!is_expected)
+      atoll::log_warning("DROP DATABASE: removing " + file.string() +
+                         ", which an interrupted statement left");
     std::filesystem::remove(file, error);
   }
 }
@@ -410,9 +412,11 @@ void drop_database(handlerton *, char *path) {
   while (!directory.empty() && directory.back() == '/') directory.pop_back();
   const std::string name = directory.substr(directory.find_last_of('/') + 1);
   (void)unlink((directory + "/" + atoll::engine::kMountMarker).c_str());
-  if (atoll::engine::running()->views() != nullptr || atoll::engine::running()->mounts()->remove(name))
-    return;
-  remove_leftovers(directory);
+  if (atoll::engine::running()->views() != nullptr) return;
+  // 11.8 opens each table before it drops it, and so gives those of a mount .par files again.
+  const bool was_mount = atoll::engine::running()->mounts()->remove(name);
+  remove_leftovers(directory, was_mount);
+  if (was_mount) return;
   const Status status = atoll::engine::running()->catalog()->drop_database(name);
   if (!status.ok() && status.code() != Code::kNotFound) atoll::log_error(status.message());
 }
@@ -448,6 +452,7 @@ void fill_handlerton(handlerton *hton) {
   fill_transaction_callbacks(hton);
   fill_ddl_callbacks(hton);
   fill_discovery_callbacks(hton);
+  fill_series_callbacks(hton);
 }
 
 }  // namespace atoll::handler

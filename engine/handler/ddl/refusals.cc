@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "handler/ddl/refusals.h"
+#include "handler/server/compat/names.h"
 
 namespace atoll::handler {
 namespace {
@@ -20,10 +21,11 @@ bool defines_table(const THD *thd) {
 }
 
 Status refuse_unsupported(const TABLE *form) {
+  if (has_index_of_server(form->s)) return Status(Code::kInvalid, "ATOLL has no VECTOR index yet; remove it");
   for (uint i = 0; i < form->s->keys; i++) {
     const KEY &key = form->key_info[i];
-    const bool fulltext = key.algorithm == HA_KEY_ALG_FULLTEXT || (key.flags & HA_FULLTEXT);
-    if (!fulltext && !(key.flags & HA_SPATIAL)) continue;
+    const bool fulltext = is_fulltext(key);
+    if (!fulltext && !is_spatial(key)) continue;
     return Status(Code::kInvalid, std::string("ATOLL has no ") + (fulltext ? "FULLTEXT" : "SPATIAL") +
                                       " index; remove index " + key.name.str);
   }

@@ -15,6 +15,7 @@
 #include "handler/foreign/definitions.h"
 #include "handler/foreign/latest_error.h"
 #include "handler/layout.h"
+#include "handler/server/compat/names.h"
 #include "handler/server/error_map.h"
 #include "table/foreign/orphan_search.h"
 
@@ -56,7 +57,8 @@ Create_field *definition_of(const Alter_inplace_info *info, const Field *field) 
 bool is_dropped(const Alter_inplace_info *info, const std::string &constraint) {
   List_iterator_fast<Alter_drop> drops(info->alter_info->drop_list);
   while (const Alter_drop *drop = drops++)
-    if (drop->type == Alter_drop::FOREIGN_KEY && catalog::same_name(drop->name, constraint)) return true;
+    if (drop->type == Alter_drop::FOREIGN_KEY && catalog::same_name(view_of(drop->name), constraint))
+      return true;
   return false;
 }
 

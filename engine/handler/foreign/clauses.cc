@@ -9,6 +9,7 @@
 #include "handler/ddl/table_name.h"
 #include "handler/foreign/clause_text.h"
 #include "handler/foreign/latest_error.h"
+#include "handler/server/compat/names.h"
 #include "table/foreign/constraint_fit.h"
 
 namespace atoll::handler {
@@ -24,7 +25,7 @@ std::string text_of(const LEX_CSTRING &text) { return std::string(text.str, text
 // The name of the file of a database or table of which SQL gives the name.
 std::string stored_name(const LEX_CSTRING &sql_name) {
   std::string name = text_of(sql_name);
-  if (lower_case_table_names != 0) my_casedn_str(files_charset_info, name.data());
+  if (lower_case_table_names != 0) name = in_lower_case(files_charset_info, std::move(name));
   return file_name_of(name.c_str());
 }
 

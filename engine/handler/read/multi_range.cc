@@ -102,12 +102,11 @@ uint ha_atoll::own_mode(uint wanted, uint mode) const {
   return allowed ? mode & ~HA_MRR_USE_DEFAULT_IMPL : mode;
 }
 
-ha_rows ha_atoll::multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context,
-                                              uint range_count, uint *buffer_bytes, uint *mode,
-                                              Cost_estimate *cost) {
+ha_rows ha_atoll::ranges_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count,
+                                    uint *buffer_bytes, uint *mode, const ah::RangesCost &cost) {
   const uint wanted = *mode;
-  const ha_rows rows = ::handler::multi_range_read_info_const(index, ranges, ranges_context, range_count,
-                                                              buffer_bytes, mode, cost);
+  const ha_rows rows =
+      ServerHandler::ranges_info_const(index, ranges, ranges_context, range_count, buffer_bytes, mode, cost);
   if (rows != HA_POS_ERROR) *mode = own_mode(wanted, *mode);
   return rows;
 }

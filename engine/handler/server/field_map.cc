@@ -5,6 +5,7 @@
 
 #include "codec/key_codec.h"
 #include "handler/server/collation.h"
+#include "handler/server/compat/names.h"
 #include "handler/server/description.h"
 
 namespace atoll::handler {
@@ -79,7 +80,7 @@ bool has_labels(const Field &field) {
 // Whether an ENUM or SET keeps all its labels, letter by letter. The server considers labels equal that
 // differ only in case.
 bool keeps_labels(const Field &before, const Field &after) {
-  const TYPELIB *labels = before.get_typelib(), *new_labels = after.get_typelib();
+  const TYPELIB *labels = labels_of(before), *new_labels = labels_of(after);
   if (labels == nullptr || new_labels == nullptr || labels->count > new_labels->count) return false;
   for (uint i = 0; i < labels->count; i++) {
     const std::string_view label(labels->type_names[i], labels->type_lengths[i]);
@@ -127,7 +128,7 @@ ValueChange value_change(const Field &before, const Field &after) {
     return ValueChange::kValues;
   if (has_labels(before)) {
     if (!keeps_labels(before, after)) return ValueChange::kValues;
-    const bool same = before.get_typelib()->count == after.get_typelib()->count;
+    const bool same = labels_of(before)->count == labels_of(after)->count;
     return same ? ValueChange::kNone : ValueChange::kLength;
   }
   if (before.field_length == after.field_length) return ValueChange::kNone;

@@ -114,13 +114,12 @@ class GuardedHandler final : public ha_atoll {
   }
 
   // ---- many ranges ----
-  ha_rows multi_range_read_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context,
-                                      uint range_count, uint *buffer_bytes, uint *mode,
-                                      Cost_estimate *cost) override {
+  ha_rows ranges_info_const(uint index, RANGE_SEQ_IF *ranges, void *ranges_context, uint range_count,
+                            uint *buffer_bytes, uint *mode, const RangesCost &cost) override {
     return with_error(
         [&] {
-          return ha_atoll::multi_range_read_info_const(index, ranges, ranges_context, range_count,
-                                                       buffer_bytes, mode, cost);
+          return ha_atoll::ranges_info_const(index, ranges, ranges_context, range_count, buffer_bytes, mode,
+                                             cost);
         },
         HA_POS_ERROR);
   }

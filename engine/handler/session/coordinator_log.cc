@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "handler/session/coordinator_log.h"
 #include "handler/handlerton.h"
+#include "handler/server/compat/participant.h"
 
 namespace atoll::handler {
 namespace {
@@ -68,10 +69,10 @@ void commit_decided_in(handlerton *engine, Recovery *recovery) {
   std::vector<XID> prepared(1024);
   const auto length = static_cast<uint>(prepared.size());
   for (int found = static_cast<int>(length); found == static_cast<int>(length);) {
-    found = engine->recover(engine, prepared.data(), length);
+    found = recover_of(engine, prepared.data(), length);
     for (int i = 0; i < found; i++) {
       if (!recovery->decided.contains(prepared[i].get_my_xid())) continue;
-      if (engine->commit_by_xid(engine, &prepared[i]) == 0) {
+      if (commit_by_xid_of(engine, &prepared[i]) == 0) {
         recovery->committed++;
       } else {
         log_error("tc.log says that transaction " + std::to_string(prepared[i].get_my_xid()) +

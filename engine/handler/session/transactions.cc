@@ -17,6 +17,7 @@
 #include "base/messages/reason_first.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
+#include "handler/server/compat/participant.h"
 #include "handler/session/commit_mark.h"
 #include "handler/session/commit_order.h"
 #include "handler/session/coordinator_log.h"
@@ -106,7 +107,7 @@ int report_done_without_bucket(THD *thd, const Status &status) {
   return error;
 }
 
-int commit(handlerton *, THD *thd, bool all) {
+int commit(THD *thd, bool all) {
   Session *session = Session::of(thd, false);
   if (session == nullptr || !session->has_transaction()) return 0;
   if (is_statement_end(thd, all)) {
@@ -146,7 +147,7 @@ int rollback_is_interrupted(const Status &status) noexcept {
   return fails_by_code(status);
 }
 
-int rollback(handlerton *, THD *thd, bool all) {
+int rollback(THD *thd, bool all) {
   Session *session = Session::of(thd, false);
   if (session == nullptr) return 0;
   if (session->was_interrupted()) {
@@ -172,7 +173,7 @@ txn::KeptLocks locks_kept_by_prepare(THD *thd) {
   return thd_tx_isolation(thd) == ISO_SERIALIZABLE ? txn::KeptLocks::kAll : txn::KeptLocks::kExclusive;
 }
 
-int prepare(handlerton *, THD *thd, bool all) {
+int prepare(THD *thd, bool all) {
   Session *session = Session::of(thd, false);
   if (session == nullptr || !session->has_transaction()) return 0;
   if (is_statement_end(thd, all)) {
@@ -196,7 +197,7 @@ int prepare(handlerton *, THD *thd, bool all) {
   return status.ok() ? 0 : refuse(thd, status);
 }
 
-void commit_ordered(handlerton *, THD *thd, bool) {
+void commit_ordered(THD *thd, bool) {
   if (Session *session = Session::of(thd, false)) session->commit_ordered();
 }
 
@@ -214,7 +215,7 @@ bool a_log_decides = false;
 
 // The server calls this until it returns fewer than `length` XIDs. Each call continues after the last XID of
 // the call before.
-int recover(handlerton *, XID *xids, uint length) {
+int recover(XID *xids, uint length) {
   static size_t cursor = 0;
   static bool first_call = true;
   if (std::exchange(first_call, false)) commit_decided_transactions();
@@ -254,10 +255,10 @@ int finish_by_xid(XID *xid, bool commit_it) {
   return kXaResourceManagerError;
 }
 
-int commit_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, true); }
-int rollback_by_xid(handlerton *, XID *xid) { return finish_by_xid(xid, false); }
+int commit_by_xid(XID *xid) { return finish_by_xid(xid, true); }
+int rollback_by_xid(XID *xid) { return finish_by_xid(xid, false); }
 
-int savepoint_set(handlerton *, THD *thd, void *slot) {
+int savepoint_set(THD *thd, void *slot) {
   Session *session = Session::of(thd, true);
   if (session == nullptr) return HA_ERR_INTERNAL_ERROR;
   // The savepoint of a trigger or a stored function ends before the statement that calls it. So that of the
@@ -267,7 +268,7 @@ int savepoint_set(handlerton *, THD *thd, void *slot) {
   return 0;
 }
 
-int savepoint_rollback(handlerton *, THD *thd, void *slot) {
+int savepoint_rollback(THD *thd, void *slot) {
   Session *session = Session::of(thd, false);
   if (session == nullptr) return 0;
   Status status = session->rollback_to_savepoint(*static_cast<size_t *>(slot));
@@ -277,7 +278,7 @@ int savepoint_rollback(handlerton *, THD *thd, void *slot) {
 // ROLLBACK TO SAVEPOINT keeps the row locks, and the table of a row lock must not be dropped. So the server
 // may release the metadata locks that were taken since the savepoint only if the transaction has no row
 // locks.
-bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+bool savepoint_rollback_can_release_mdl(THD *thd) {
   Session *session = Session::of(thd, false);
   return session == nullptr || !session->has_transaction() ||
          session->transaction()->lock_owner()->locks_held() == 0;
@@ -285,7 +286,7 @@ bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
 
 // RELEASE SAVEPOINT also releases all later savepoints. SAVEPOINT with a name that is in use releases only
 // the older savepoint of this name; the savepoints that were set after it stay.
-int savepoint_release(handlerton *, THD *thd, void *slot) {
+int savepoint_release(THD *thd, void *slot) {
   Session *session = Session::of(thd, false);
   if (session == nullptr) return 0;
   const size_t number = *static_cast<size_t *>(slot);
@@ -308,11 +309,11 @@ bool was_warned_of_snapshot(THD *thd) {
   return false;
 }
 
-int start_consistent_snapshot(handlerton *hton, THD *thd) {
+int start_consistent_snapshot(THD *thd) {
   if (engine::running() == nullptr) return 0;
   Session *session = Session::of(thd, true);
   session->transaction();
-  trans_register_ha(thd, true, hton, 0);
+  trans_register_ha(thd, true, own_handlerton(), 0);
   if (session->snapshot_is_shared_by_statements())
     session->open_read_view();
   else if (!was_warned_of_snapshot(thd))
@@ -321,7 +322,7 @@ int start_consistent_snapshot(handlerton *hton, THD *thd) {
   return 0;
 }
 
-int close_connection(handlerton *hton, THD *thd) {
+int close_connection(THD *thd) {
   Session *session = Session::of(thd, false);
   if (session == nullptr) return 0;
   if (session->has_transaction()) {
@@ -331,7 +332,7 @@ int close_connection(handlerton *hton, THD *thd) {
       session->rollback();
   }
   delete session;
-  thd_set_ha_data(thd, hton, nullptr);
+  thd_set_ha_data(thd, own_handlerton(), nullptr);
   return 0;
 }
 
@@ -400,21 +401,21 @@ void watch_lock_waits(txn::LockTable *locks) {
 void fill_transaction_callbacks(handlerton *hton) {
   a_log_decides = has_undecided_log();
   hton->savepoint_offset = sizeof(size_t);
-  hton->commit = guarded_function<commit, commit_is_interrupted>;
-  hton->rollback = guarded_function<rollback, rollback_is_interrupted>;
-  hton->prepare = guarded_function<prepare, fails_by<1>>;
-  hton->commit_ordered = guarded_function<commit_ordered, is_logged>;
+  hton->commit = guarded_participant<commit, commit_is_interrupted>;
+  hton->rollback = guarded_participant<rollback, rollback_is_interrupted>;
+  hton->prepare = guarded_participant<prepare, fails_by<1>>;
+  hton->commit_ordered = guarded_participant<commit_ordered, is_logged>;
   hton->commit_checkpoint_request = guarded_function<commit_checkpoint_request, is_logged>;
-  hton->recover = guarded_function<recover, is_logged_by<0>>;
-  hton->commit_by_xid = guarded_function<commit_by_xid, is_logged_by<kXaResourceManagerError>>;
-  hton->rollback_by_xid = guarded_function<rollback_by_xid, is_logged_by<kXaResourceManagerError>>;
-  hton->savepoint_set = guarded_function<savepoint_set, fails_by_code>;
-  hton->savepoint_rollback = guarded_function<savepoint_rollback, fails_by_code>;
+  hton->recover = guarded_participant<recover, is_logged_by<0>>;
+  hton->commit_by_xid = guarded_participant<commit_by_xid, is_logged_by<kXaResourceManagerError>>;
+  hton->rollback_by_xid = guarded_participant<rollback_by_xid, is_logged_by<kXaResourceManagerError>>;
+  hton->savepoint_set = guarded_participant<savepoint_set, fails_by_code>;
+  hton->savepoint_rollback = guarded_participant<savepoint_rollback, fails_by_code>;
   hton->savepoint_rollback_can_release_mdl =
-      guarded_function<savepoint_rollback_can_release_mdl, is_logged_by<false>>;
-  hton->savepoint_release = guarded_function<savepoint_release, fails_by_code>;
-  hton->start_consistent_snapshot = guarded_function<start_consistent_snapshot, fails_by_code>;
-  hton->close_connection = guarded_function<close_connection, is_logged_by<0>>;
+      guarded_participant<savepoint_rollback_can_release_mdl, is_logged_by<false>>;
+  hton->savepoint_release = guarded_participant<savepoint_release, fails_by_code>;
+  hton->start_consistent_snapshot = guarded_participant<start_consistent_snapshot, fails_by_code>;
+  hton->close_connection = guarded_participant<close_connection, is_logged_by<0>>;
   hton->kill_query = guarded_function<kill_query, is_logged>;
   hton->flush_logs = guarded_function<flush_logs, is_logged_by<true>>;
 }

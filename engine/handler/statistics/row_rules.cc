@@ -7,6 +7,8 @@
 #include <partition_info.h>
 #include <sql_error.h>
 
+#include "handler/server/compat/names.h"
+
 namespace atoll::handler {
 namespace {
 
@@ -100,14 +102,17 @@ int number_of(const TABLE *table, const ::handler *part) {
 // The name of the partition or subpartition with this number.
 std::string name_of_part(partition_info *info, uint32 number) {
   const uint subs = info->is_sub_partitioned() ? info->num_subparts : 1;
+  const auto name_of = [](const partition_element *part) {
+    return part == nullptr ? std::string() : std::string(view_of(part->partition_name));
+  };
   List_iterator<partition_element> parts(info->partitions);
   partition_element *found = parts++;
   for (uint32 i = 0; i < number / subs && found != nullptr; i++) found = parts++;
-  if (found == nullptr || !info->is_sub_partitioned()) return found == nullptr ? "" : found->partition_name;
+  if (found == nullptr || !info->is_sub_partitioned()) return name_of(found);
   List_iterator<partition_element> sub_parts(found->subpartitions);
   partition_element *sub = sub_parts++;
   for (uint32 i = 0; i < number % subs && sub != nullptr; i++) sub = sub_parts++;
-  return sub == nullptr ? "" : sub->partition_name;
+  return name_of(sub);
 }
 
 }  // namespace

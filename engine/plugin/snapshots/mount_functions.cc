@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "engine/running.h"
 #include "handler/ddl/table_name.h"
+#include "handler/server/compat/names.h"
 #include "plugin/masking/masking.h"
 #include "plugin/snapshots/action_function.h"
 #include "plugin/snapshots/moment_text.h"
@@ -88,7 +89,7 @@ Status check_privilege(THD *thd, privilege_t privilege, const Schema &schema) {
 Status lock_schema(THD *thd, const Schema &schema) {
   if (thd->locked_tables_mode != LTM_NONE)
     return Status(Code::kInvalid, "not under LOCK TABLES: UNLOCK TABLES first");
-  return lock_schema_name(thd, schema.sql_name.c_str()) ? Status(Code::kInterrupted, "") : Status::Ok();
+  return handler::lock_schema_until_end(thd, schema.sql_name) ? Status(Code::kInterrupted, "") : Status::Ok();
 }
 
 // Refuses a statement that reads a table of the schema itself, because it would wait for its own lock.

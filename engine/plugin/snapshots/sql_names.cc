@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "handler/ddl/table_name.h"
+#include "handler/server/compat/names.h"
 
 namespace atoll::plugin {
 namespace {
@@ -22,9 +23,7 @@ Status check_charset(const std::string &name) {
 
 std::string kept(std::string name) {
   if (lower_case_table_names == 0) return name;
-  name.resize(name.size() * system_charset_info->casedn_multiply());
-  name.resize(my_casedn_str(system_charset_info, name.data()));
-  return name;
+  return handler::in_lower_case(system_charset_info, std::move(name));
 }
 
 bool is_of_the_server(const std::string &name) {
@@ -36,10 +35,9 @@ bool is_of_the_server(const std::string &name) {
 Status read_schema_name(std::string *name) {
   ATOLL_RETURN_IF_ERROR(check_charset(*name));
   *name = kept(std::move(*name));
-  LEX_STRING text{name->data(), name->size()};
   const LEX_CSTRING shown{name->data(), name->size()};
   // The server would use a name with the prefix of old releases (#mysql50#) as a path without encoding it.
-  if (name->starts_with("#mysql50#") || check_db_name(&text) || is_infoschema_db(&shown))
+  if (name->starts_with("#mysql50#") || handler::is_bad_schema_name(name) || is_infoschema_db(&shown))
     return Status(Code::kInvalid, "'" + *name + "' is not a valid schema name");
   return Status::Ok();
 }
@@ -47,7 +45,7 @@ Status read_schema_name(std::string *name) {
 Status read_table_name(std::string *name) {
   ATOLL_RETURN_IF_ERROR(check_charset(*name));
   *name = kept(std::move(*name));
-  if (is_of_the_server(*name) || check_table_name(name->data(), name->size(), /*check_for_path_chars=*/false))
+  if (is_of_the_server(*name) || handler::is_bad_table_name(*name))
     return Status(Code::kInvalid, "'" + *name + "' is not a valid table name");
   if (handler::file_name_of(name->c_str()).size() + kExtensionBytes > NAME_MAX)
     return Status(Code::kInvalid, "the name of the table '" + *name + "' is too long for a file name");

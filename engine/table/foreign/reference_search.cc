@@ -57,12 +57,15 @@ ReferenceSearch::ReferenceSearch(Statement *statement, txn::LockTable *locks, Ta
     stored.insert(std::upper_bound(stored.begin(), stored.end(), row_end), row_end);
 }
 
-// A present row has the largest TIMESTAMP(6) as its end.
+// A present row has the largest TIMESTAMP(6) as its end. Until MariaDB 11.4 this is one in 2038, later one in
+// 2106.
 bool ReferenceSearch::is_history() const {
   static constexpr std::string_view kMax("\x7F\xFF\xFF\xFF\x0F\x42\x3F", 7);
+  static constexpr std::string_view kLaterMax("\xFF\xFF\xFF\xFF\x0F\x42\x3F", 7);
   if (target_.row_end < 0) return false;
   const codec::Column &column = table_.layout().row().column(static_cast<size_t>(target_.row_end));
-  return std::string_view(record_).substr(column.record_offset, kMax.size()) != kMax;
+  const std::string_view end = std::string_view(record_).substr(column.record_offset, kMax.size());
+  return end != kMax && end != kLaterMax;
 }
 
 void ReferenceSearch::end_statement() {
