@@ -4,6 +4,8 @@
 # what is missing.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# The series of MariaDB for `make build` and `make mtr`: 10.11 (the default) or 11.8.
+export SERIES
 .PHONY: help setup build ready demo test check check-all fmt cost-mutants cost-queue mtr mtr-conformance conformance-applications unit anomalies integration test-bucket test-crash test-history power-loss random random-alter ddl-crash ddl-walk fuzz sim bench-archive bench-tpch bench-ddl bench-oltp bench-access bench-foreign bench-commit bench-cache bench-past bench-page bench-tpcc bench-linkbench bench-blob bench-neo memory-bound mtr-asan tsan rocksdb-profile sysbench deny package test-package clean
 
 PYTHON := build/bin/python
@@ -26,7 +28,7 @@ sysbench:
 setup:                ## MariaDB, its headers, RocksDB, two S3 servers, a Python environment; in the cache, nothing is done twice
 	@tools/setup/all.sh
 
-build:                ## build/ha_atoll.so (the engine), build/atollctl (the command line tool), build/atollctl-rows
+build:                ## build/ha_atoll.so (the engine), build/atollctl (the command line tool), build/atollctl-rows; SERIES=11.8: build/11.8/ha_atoll.so
 	@tools/setup/all.sh build
 	@tools/build.sh
 

@@ -29,11 +29,12 @@ while [ $# -gt 0 ]; do
 done
 # Documents for users, which the package of the plugin has.
 DOCUMENTS="applications atollctl check-table configuration conformance costs disasters glossary install isolation
-  limitations monitoring operations providers readers start upgrade"
+  limitations monitoring operations providers readers start upgrade versions"
 MAINTAINER="Atoll maintainers <maintainers@atoll.invalid>"
 
 check_built() {
   local file
+  [ "$SERIES_BUILD" = "$build" ] || die "there are no packages for MariaDB $SERIES yet"
   [ -f "$build/setup.env" ] || die "this machine is not set up" "run: make package"
   # shellcheck disable=SC1091
   . "$build/setup.env"

@@ -7,12 +7,14 @@
 # build/atollctl-rows. With --asan build/asan/ha_atoll.so, which is instrumented. With --tsan, use
 # --target: only test programs can be built, and they are linked with an instrumented RocksDB. With --mutants
 # build/mutants/ha_atoll.so for tools/cost_mutants.sh. With --instrumented build/instrumented/ha_atoll.so for
-# tools/rocksdb_profile.sh. --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
+# tools/rocksdb_profile.sh. With SERIES=11.8 the plugin for that series of MariaDB, build/11.8/ha_atoll.so. --target builds that CMake target instead of the plugin (tools/unit.sh uses it).
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 build=$ATOLL_ROOT/build
-output=$build
+output=$SERIES_BUILD
 tree=$build/cmake
+# Not below build/11.8: so the relative paths in both trees are the same for ccache.
+[ "$output" = "$build" ] || tree=$build/cmake-$SERIES
 sanitize=OFF
 mutants=OFF
 instrumented=OFF
@@ -33,9 +35,9 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$build/cargo}
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$ATOLL_ROOT} CCACHE_NOHASHDIR=1
 
 check_setup() {
-  [ -f "$build/setup.env" ] || die "this machine is not set up" "run: make setup"
+  [ -f "$SERIES_BUILD/setup.env" ] || die "this machine is not set up" "run: make setup"
   # shellcheck disable=SC1091
-  . "$build/setup.env"
+  . "$SERIES_BUILD/setup.env"
   [ -d "$MARIADB_DIR" ] && [ -d "${MARIADB_SERVER:-}" ] && [ -d "$ROCKSDB_DIR" ] || die "the cache $ATOLL_CACHE is incomplete" "run: make setup"
 }
 

@@ -11,7 +11,7 @@
 . "$(dirname "${BASH_SOURCE[0]}")/setup/common.sh"
 
 plugin=$1
-server=$ATOLL_ROOT/build/mariadb/sbin/mariadbd
+server=$(mariadbd_file "$SERIES_BUILD/mariadb")
 
 names_of() { sed -E 's/@.*//' | sort -u; }
 

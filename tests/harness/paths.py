@@ -13,8 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+# Where the link to the server and the plugin are. SERIES names another series of MariaDB than the first one.
+SERIES_BUILD = BUILD / "11.8" if os.environ.get("SERIES") == "11.8" else BUILD
 # The MariaDB server that tools/setup/mariadb.sh has unpacked. ATOLL_SERVER overrides the path.
-SERVER = Path(os.environ.get("ATOLL_SERVER", BUILD / "mariadb")).resolve()
+SERVER = Path(os.environ.get("ATOLL_SERVER", SERIES_BUILD / "mariadb")).resolve()
 SERVER_PLUGINS = Path(os.environ.get("ATOLL_SERVER_PLUGINS", SERVER / "lib" / "mysql" / "plugin"))
 
 
@@ -30,7 +32,7 @@ def cache_dir() -> Path:
 
 def plugin() -> Path:
     """Returns the path of the built plugin. ATOLL_PLUGIN overrides it."""
-    return Path(os.environ.get("ATOLL_PLUGIN", BUILD / "ha_atoll.so"))
+    return Path(os.environ.get("ATOLL_PLUGIN", SERIES_BUILD / "ha_atoll.so"))
 
 
 def program(name: str) -> Path:
