@@ -12,8 +12,9 @@
 
 root=$1
 plugin=$2
-server=$(readlink -f "$ATOLL_ROOT/build/mariadb")
+server=$(readlink -f "$SERIES_BUILD/mariadb")
 server_tests=$server/share/mysql/mysql-test
+[ -d "$server_tests" ] || server_tests=$server/share/mariadb/mariadb-test  # where Debian 13 has them
 
 link_all() {  # link_all FROM TO [NAME NOT TO LINK]
   local entry
@@ -28,7 +29,7 @@ rm -rf "$root"
 mkdir -p "$root/share"
 ln -s "$server/bin" "$root/bin"
 link_all "$server/sbin" "$root/sbin"
-link_all "$server/share/mysql" "$root/share/mysql" mysql-test
+[ ! -e "$server/share/mysql" ] || link_all "$server/share/mysql" "$root/share/mysql" mysql-test
 [ ! -e "$server/share/mariadb" ] || ln -s "$server/share/mariadb" "$root/share/mariadb"
 link_all "$server_tests" "$root/share/mysql/mysql-test" suite
 link_all "$server_tests/suite" "$root/share/mysql/mysql-test/suite"
