@@ -22,10 +22,11 @@ atoll_result atoll_store_is_offered(const atoll_store *store, const char *id, ui
 atoll_result atoll_store_withdraw_offer(const atoll_store *store, const char *id);
 
 /* Taker: notes durably that it takes the table from the database at `url`. `own_url`: that of the taker. The
- * functions below that a taker calls need the note.
- * Requests: a PUT. Errors: kInvalid (another bucket or machine), kFenced, kUnavailable. */
+ * functions below that a taker calls need the note. Sets *is_new to 0 when it was noted before, else to 1.
+ * Requests: a PUT; two GETs when there is a note. Errors: kInvalid (another bucket or machine, or another
+ * database was noted before), kFenced, kUnavailable. */
 atoll_result atoll_store_note_taking(const atoll_store *store, const char *id, const char *own_url,
-                                     const char *url);
+                                     const char *url, uint8_t *is_new);
 /* Taker: deletes the note. Requires: it reads no file of the giver. Requests: a DELETE. Errors: kUnavailable.
  */
 atoll_result atoll_store_forget_taking(const atoll_store *store, const char *id);

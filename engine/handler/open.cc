@@ -154,6 +154,7 @@ Status ha_atoll::load_layout(const char *name) {
   ATOLL_RETURN_IF_ERROR(atoll::engine::ready());
   atoll::engine::Engine *running = atoll::engine::running();
   const ah::TableName parsed = ah::parse_table_name(name);
+  ATOLL_RETURN_IF_ERROR(ah::refuse_newer_series(static_cast<uint32_t>(table_share->mysql_version), parsed));
   ah::Definition found;
   // The server sets tmp_table also for the copy that an ALTER fills, although the copy is an ordinary table.
   // Only TemporaryTables knows whether the table is a TEMPORARY one.

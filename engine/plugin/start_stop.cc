@@ -54,8 +54,11 @@
 #include "plugin/sysvars.h"
 #include "plugin/host/table_mover.h"
 
-// The server has this function (sql/sql_show.cc), but none of its headers declares it.
+// The server has these (sql/sql_show.cc, sql/mysqld.cc), but none of its headers declares them. The second is
+// true when the plugins of the server's start are there: recovery from the DDL log follows for them, and for
+// no others.
 void ignore_db_dirs_append(const char *directory);
+extern my_bool plugins_are_initialized;
 
 namespace atoll::plugin {
 namespace {
@@ -126,19 +129,6 @@ void watch_locks(txn::LockTable *locks) {
   locks->set_describe_user([](void *user) { return describe(connection_of(static_cast<THD *>(user))); });
 }
 
-void restore_side_files(SideFiles *side_files, bool was_restored) {
-  std::vector<std::string> restored;
-  const Status status = side_files->restore(was_restored, &restored);
-  if (!status.ok()) log_error(status.message());
-  if (restored.empty()) return;
-  std::string names;
-  for (const std::string &name : restored) names += (names.empty() ? "" : ", ") + name;
-  log_warning(
-      "database directories were missing and have been made again from the bucket: " + names +
-      ". Their tables and triggers are there; views, stored routines, events, users and grants are kept by "
-      "the server itself, not in the bucket: restore them from your own dump");
-}
-
 std::filesystem::path data_directory(const engine::StartSettings &settings) {
   return std::filesystem::path(settings.base_dir).parent_path();
 }
@@ -149,6 +139,7 @@ bool has_database(const engine::StartSettings &settings) {
 
 Status open_all(const engine::StartSettings &settings) {
   ATOLL_RETURN_IF_ERROR(make_base_dir(settings.base_dir));
+  if (!settings.is_reader && !has_database(settings)) set_restore_mark(settings.base_dir);
   std::unique_ptr<engine::Engine> opened;
   bool has_claimed = false;
   const Status status = engine::Engine::open(engine_options(settings), &opened, &has_claimed);
@@ -166,6 +157,7 @@ Status open_all(const engine::StartSettings &settings) {
     state.owned = std::move(opened);
     return Status::Ok();
   }
+  if (opened->was_restored()) set_restore_mark(settings.base_dir);
   ViewFiles::remove_all(data_dir);
   state.side_files = std::make_unique<SideFiles>(opened->catalog(), data_dir.string(), modes);
   restore_side_files(state.side_files.get(), opened->was_restored());
@@ -202,7 +194,7 @@ void close_what_is_not_masked() {
 void announce() {
   if (state.owned->views() == nullptr) forget_secrets(&state.settings);  // a promotion needs them
   state.opener.reset();
-  if (mysqld_server_started) close_what_is_not_masked();
+  if (plugins_are_initialized) close_what_is_not_masked();
   engine::set_running(state.owned.get());
   use_kept_settings();
   if (engine::Views *views = state.owned->views())
@@ -402,7 +394,7 @@ Status start_instance(handlerton *hton) {
   state.is_first_start = !has_database(state.settings);
   const Status status = open_at_start();
   if (status.ok()) {
-    if (mysqld_server_started) finish_ddl_recovery(/*with_log=*/false);  // loaded by INSTALL SONAME
+    if (plugins_are_initialized) finish_ddl_recovery(/*with_log=*/false);  // loaded by INSTALL SONAME
     announce();
   } else {
     say_why_not(status);
@@ -486,14 +478,15 @@ void finish_ddl_recovery(bool with_log) {
   const bool was_restored = state.owned->was_restored();
   DataDirectory directory{data_directory(state.settings),
                           static_cast<uint8_t>(state.hton->db_type),
-                          !with_log || was_restored,
+                          !with_log || has_restore_mark(state.settings.base_dir),
                           {}};
   if (was_restored) {
     directory.contradicted = state.settings.base_dir + "/contradicted";
     continue_gtids(*state.owned);
   }
-  log_failure(
-      finish_ddl_recovery(state.owned->catalog(), directory).with("finishing what a crash interrupted"));
+  const Status finished = finish_ddl_recovery(state.owned->catalog(), directory);
+  if (finished.ok()) clear_restore_mark(state.settings.base_dir);
+  log_failure(finished.with("finishing what a crash interrupted"));
   if (state.is_first_start) tell_of_lost_tables(directory, was_restored);
 }
 

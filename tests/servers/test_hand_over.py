@@ -229,6 +229,14 @@ def test_what_is_refused(pair: Pair) -> None:
     taker.run("DROP TABLE shop.t", f"SELECT ATOLL_TAKE('{url(giver)}', '{id_}', 'shop.t')")
     with pytest.raises(pymysql.Error, match="belongs to|no table"):
         giver.run(f"SELECT ATOLL_TAKE_BACK('{id_}')")
+    with pytest.raises(pymysql.Error, match="already"):
+        taker.run(f"SELECT ATOLL_TAKE('{url(giver)}', '{id_}', 'shop.twice')")
+    # The table of an open hand-over goes with its schema; then nobody can take it.
+    giver.run("CREATE DATABASE brief", "CREATE TABLE brief.t (id INT PRIMARY KEY) ENGINE=ATOLL")
+    id_ = giver.value("SELECT ATOLL_HAND_OVER('brief.t')")
+    giver.run("DROP DATABASE brief", f"SELECT ATOLL_TAKE_BACK('{id_}')")
+    with pytest.raises(pymysql.Error):
+        taker.run(f"SELECT ATOLL_TAKE('{url(giver)}', '{id_}', 'shop.brief')")
 
 
 @pytest.mark.parametrize("kind", ["file", "versitygw"])

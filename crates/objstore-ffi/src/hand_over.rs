@@ -52,19 +52,21 @@ pub unsafe extern "C" fn atoll_store_withdraw_offer(
 
 /// # Safety
 ///
-/// - `store` is open; the texts are NUL-terminated.
+/// - `store` is open; the texts are NUL-terminated; `is_new` points to a writable byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn atoll_store_note_taking(
     store: *const StoreHandle,
     id: *const c_char,
     own_url: *const c_char,
     url: *const c_char,
+    is_new: *mut u8,
 ) -> AtollResult {
     guarded(|| {
         // SAFETY: the caller guarantees that the strings are NUL-terminated.
         let origin = unsafe { origin_of(&text_of(own_url), &text_of(url))? };
-        // SAFETY: the caller guarantees that `store` is open and `id` is NUL-terminated.
-        unsafe { HandOvers::of(reach(store)).note_taking(&text_of(id), &origin) }
+        // SAFETY: the caller guarantees that `store` is open, `id` is NUL-terminated, and `is_new` may be written.
+        unsafe { *is_new = u8::from(HandOvers::of(reach(store)).note_taking(&text_of(id), &origin)?) };
+        Ok(())
     })
 }
 

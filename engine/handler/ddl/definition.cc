@@ -63,4 +63,15 @@ Status past_is_read_only() {
                 "ATOLL_CLONE_TABLE() or INSERT ... SELECT brings rows back, ATOLL_UNMOUNT() ends it");
 }
 
+Status refuse_newer_series(uint32_t server_version, const TableName &name) {
+  constexpr uint32_t kSeries = 100;  // versions of one series differ in the last two digits
+  if (server_version / kSeries <= MYSQL_VERSION_ID / kSeries) return Status::Ok();
+  const std::string newer = std::to_string(server_version / 10000) + "." +
+                            std::to_string(server_version / kSeries % kSeries) + "." +
+                            std::to_string(server_version % kSeries);
+  return Status(Code::kReadOnly, "MariaDB " + newer + " has written the definition of " + name.database +
+                                     "/" + name.table + ", and this server is " + MYSQL_SERVER_VERSION +
+                                     ": open the database with a server of that series");
+}
+
 }  // namespace atoll::handler

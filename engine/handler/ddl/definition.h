@@ -34,6 +34,10 @@ bool is_mounted(std::string_view database);
 Status past_is_read_only();
 // Returns past_is_read_only() if `database` is mounted, else Ok.
 Status refuse_mounted(std::string_view database);
+// Refuses a table whose definition a server of a newer series has written, for example 11.8 on 10.11: it may
+// use collations, types and time stamps that this server would misread. `server_version`: as
+// MYSQL_VERSION_ID; 0: not known. Such a table can still be dropped. Errors: kReadOnly names both servers.
+Status refuse_newer_series(uint32_t server_version, const TableName &name);
 // Whether the statement is DROP DATABASE. For a mounted schema that statement ends the mount (drop_database()
 // in ddl.cc) and drops no table.
 bool is_end_of_mounts(const THD *thd);

@@ -2,6 +2,7 @@
 #include "handler/ha_atoll.h"
 
 #include "base/file.h"
+#include "catalog/description/frm_version.h"
 #include "engine/running.h"
 #include "handler/server/callback.h"
 #include "handler/server/compat/names.h"
@@ -37,6 +38,10 @@ int discover_table(handlerton *, THD *thd, TABLE_SHARE *share) {
   const ah::TableName name = ah::parse_table_name(share->normalized_path.str);
   const catalog::TablePtr def = ah::find_definition(name).table;
   if (!def || def->frm.empty()) return HA_ERR_NO_SUCH_TABLE;
+  if (Status status = ah::refuse_newer_series(catalog::server_version_in(def->frm), name); !status.ok()) {
+    my_printf_error(ER_GET_ERRMSG, "ATOLL: %s", MYF(0), status.message());
+    return HA_ERR_GENERIC;  // the server adds no error of its own
+  }
   // The .frm file of a mounted table is not written, because the file would outlive the mount.
   const bool is_kept = !ah::is_mounted(name.database);
   // The server deletes the .par file before it asks for a definition that has changed.

@@ -111,7 +111,9 @@ std::string name_of_definition(const fs::path &directory, std::string_view frm) 
 // This function renames the catalog's entry of the new table, its partitions and its .par file.
 Status rename_after_definition(Catalog *catalog, const fs::path &data_dir) {
   for (const TablePtr &table : catalog->list("")) {
-    if (!table->logical_only || table->frm.empty() || !catalog::is_internal(table->name)) continue;
+    if (!table->logical_only || table->frm.empty() || !catalog::is_internal(table->name) ||
+        catalog::is_changing_databases(table->name))
+      continue;
     const std::string name = name_of_definition(data_dir / table->database, table->frm);
     if (name.empty() || catalog->find(table->database, name)) continue;
     ATOLL_RETURN_IF_ERROR(catalog->rename_partitioned(table->database, table->name, table->database, name));
@@ -265,6 +267,7 @@ void move_definitions_of_altered(const Catalog &catalog, const DataDirectory &di
   std::map<std::string, fs::path> missing;  // the paths of .frm files that are not there, by their content
   for (const TablePtr &table : catalog.list("")) {
     const fs::path file = file_of(directory.path, *table, ".frm");
+    if (catalog::is_changing_databases(table->name)) continue;
     if (!table->frm.empty() && !is_there(file) && is_there(file.parent_path())) missing[table->frm] = file;
   }
   if (missing.empty()) return;
@@ -298,7 +301,21 @@ void follow_catalog(const Catalog &catalog, const DataDirectory &directory) {
   });
 }
 
+fs::path restore_mark(const fs::path &base_dir) { return base_dir / "restored"; }
+
 }  // namespace
+
+bool has_restore_mark(const fs::path &base_dir) { return is_there(restore_mark(base_dir)); }
+
+void set_restore_mark(const fs::path &base_dir) {
+  const std::string mark = restore_mark(base_dir).string();
+  if (!write_content(mark, "")) log_warning("cannot write " + mark);
+}
+
+void clear_restore_mark(const fs::path &base_dir) {
+  std::error_code ignored;
+  fs::remove(restore_mark(base_dir), ignored);
+}
 
 void prepare_ddl_recovery(Catalog *catalog, const fs::path &data_dir) {
   const std::vector<TablePtr> tables = catalog->list("");

@@ -22,6 +22,13 @@ namespace atoll::plugin {
 // recovery, before finish_ddl_recovery().
 void prepare_ddl_recovery(catalog::Catalog *catalog, const std::filesystem::path &data_dir);
 
+// Whether the local database was made from the bucket, and no start since then has come to the end of
+// finish_ddl_recovery(): then the server's DDL log does not belong to it. `base_dir`: the directory #atoll.
+// The mark is a file there. A mark that cannot be written is logged.
+bool has_restore_mark(const std::filesystem::path &base_dir);
+void set_restore_mark(const std::filesystem::path &base_dir);
+void clear_restore_mark(const std::filesystem::path &base_dir);
+
 struct DataDirectory {
   std::filesystem::path path;
   uint8_t own_type = 0;   // ATOLL's number in .par files, which name the engine of each partition by a number

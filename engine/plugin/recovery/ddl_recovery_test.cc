@@ -295,5 +295,25 @@ TEST_F(DdlRecoveryTest, a_dropped_partition_is_not_put_back_into_a_table_without
   EXPECT_EQ(tables(), (Names{"p", "p#P#p0"}));
 }
 
+TEST_F(DdlRecoveryTest, a_restore_is_marked_until_its_recovery_has_ended) {
+  EXPECT_FALSE(has_restore_mark(root_));
+  set_restore_mark(root_);
+  EXPECT_TRUE(has_restore_mark(root_));
+  clear_restore_mark(root_);
+  EXPECT_FALSE(has_restore_mark(root_));
+}
+
+// A data directory from before the hand-over still has the files of the table.
+TEST_F(DdlRecoveryTest, a_table_that_changes_databases_is_no_alter_cut_off) {
+  const std::string own("frm with \5\0ATOLL", 16);
+  make("#sqlh-1", own);
+  make_partitioned("#sqlh-2", "frm");
+  write("t.frm", own);
+  write("p.frm", "frm");
+  finish();
+  EXPECT_EQ(tables(), (Names{"#sqlh-1", "#sqlh-2", "#sqlh-2#P#p0", "#sqlh-2#P#p1"}));
+  EXPECT_FALSE(exists("#sqlh-1.frm"));
+}
+
 }  // namespace
 }  // namespace atoll::plugin

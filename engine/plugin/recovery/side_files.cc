@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "plugin/recovery/whole_file.h"
 
 namespace atoll::plugin {
@@ -197,6 +198,19 @@ Status SideFiles::sweep_triggers(const std::string &name) {
       ATOLL_RETURN_IF_ERROR(catalog_->put_side_file({name, file.file_name, {}}));
   }
   return Status::Ok();
+}
+
+void restore_side_files(SideFiles *side_files, bool was_restored) {
+  std::vector<std::string> restored;
+  const Status status = side_files->restore(was_restored, &restored);
+  if (!status.ok()) log_error(status.message());
+  if (restored.empty()) return;
+  std::string names;
+  for (const std::string &name : restored) names += (names.empty() ? "" : ", ") + name;
+  log_warning(
+      "database directories were missing and have been made again from the bucket: " + names +
+      ". Their tables and triggers are there; views, stored routines, events, users and grants are kept by "
+      "the server itself, not in the bucket: restore them from your own dump");
 }
 
 }  // namespace atoll::plugin

@@ -78,4 +78,7 @@ class SideFiles {
 // Returns the table that a .TRN file names in its line "trigger_table=t"; empty if there is no such line.
 std::string trigger_table(std::string_view trn);
 
+// Puts files back at the start of the server (SideFiles::restore()), and logs for which databases.
+void restore_side_files(SideFiles *side_files, bool was_restored);
+
 }  // namespace atoll::plugin

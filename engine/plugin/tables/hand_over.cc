@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "bridge/hand_over.h"
 #include "bridge/result.h"
+#include "catalog/description/frm_version.h"
 #include "engine/running.h"
 #include "handler/ddl/definition.h"
 #include "handler/ddl/prepared_writers.h"
@@ -95,14 +96,17 @@ Status hide(const TableNames &names, const std::string &id) {
   return status.ok() ? publish_flushed() : status;
 }
 
-// Takes the table back after a failure. If that fails too, settle_hand_overs() does it later.
+// Takes the table back after a failure. Returns the failure, with the id if that fails, too: then the user
+// must decide, because the state may be pinned.
 Status undo(const std::string &id, Status why) {
   Holder holder = Holder::kUndecided;
   std::string who;
   const TablePtr moving = find_moving(catalog::kGivenPrefix, id);
-  if (moving && decide(id, false, Wish::kTakeBack, &holder, &who).ok() && holder == Holder::kGiver)
-    (void)show_moved(*moving);
-  return why;
+  if (!moving) return why;
+  if (decide(id, false, Wish::kTakeBack, &holder, &who).ok() && holder == Holder::kGiver)
+    (void)withdraw_and_show(*moving);
+  if (!find_moving(catalog::kGivenPrefix, id)) return why;
+  return why.with("the table is still hidden, and SELECT ATOLL_TAKE_BACK('" + id + "') brings it back");
 }
 
 Status hand_over(const std::vector<std::string> &arguments, std::string *what) {
@@ -132,6 +136,20 @@ Status hand_over(const std::vector<std::string> &arguments, std::string *what) {
   return Status::Ok();
 }
 
+// The table of an open hand-over was dropped with its schema. Nobody can take it any more.
+Status cancel_without_table(const std::string &id, std::string *what) {
+  uint8_t is_offered = 0;
+  ATOLL_RETURN_IF_ERROR(
+      bridge::to_status(atoll_store_is_offered(running()->store(), id.c_str(), &is_offered)));
+  Holder holder = Holder::kUndecided;
+  std::string who;
+  if (is_offered != 0) ATOLL_RETURN_IF_ERROR(decide(id, false, Wish::kTakeBack, &holder, &who));
+  if (holder != Holder::kGiver)
+    return Status(Code::kNotFound, "this server has no table of a hand-over with the id '" + id + "'");
+  *what = "the hand-over " + id + " is cancelled; its table was dropped before";
+  return bridge::to_status(atoll_store_withdraw_offer(running()->store(), id.c_str()));
+}
+
 Status take_back(const std::vector<std::string> &arguments, std::string *what) {
   THD *thd = current_thd;
   const std::string &id = arguments[0];
@@ -139,8 +157,7 @@ Status take_back(const std::vector<std::string> &arguments, std::string *what) {
   ATOLL_RETURN_IF_ERROR(refuse_binary_log(thd));
   const AtWork at_work(id);
   const TablePtr moving = find_moving(catalog::kGivenPrefix, id);
-  if (!moving)
-    return Status(Code::kNotFound, "this server has handed over no table with the id '" + id + "'");
+  if (!moving) return cancel_without_table(id, what);
   const TableNames names =
       table_names(handler::sql_name(moving->database), handler::sql_name(moving->former_name));
   ATOLL_RETURN_IF_ERROR(check_privileges(thd, names, CREATE_ACL | INSERT_ACL));
@@ -154,9 +171,8 @@ Status take_back(const std::vector<std::string> &arguments, std::string *what) {
     ATOLL_RETURN_IF_ERROR(drop_moved(*moving));
     return Status(Code::kInvalid, "the table belongs to the database " + who + " now");
   }
-  ATOLL_RETURN_IF_ERROR(show_moved(*moving));
+  ATOLL_RETURN_IF_ERROR(withdraw_and_show(*moving));
   write_definition_files(names);
-  (void)bridge::ok(atoll_store_withdraw_offer(running()->store(), id.c_str()));
   *what = "table " + names.shown() + " is back";
   return Status::Ok();
 }
@@ -175,6 +191,8 @@ Status import(const std::string &id, const TableNames &names) {
   for (const TablePtr &table : theirs->list("")) {
     if (catalog::whole_table(table->name) != given) continue;
     const std::string partition = table->name.substr(given.size());
+    ATOLL_RETURN_IF_ERROR(
+        handler::refuse_newer_series(catalog::server_version_in(table->frm), {names.directory, names.file}));
     orders.push_back({table, names.directory, std::string(catalog::kTakenPrefix) + id + partition,
                       theirs->belongings(*table), false, names.file + partition});
   }
@@ -187,38 +205,47 @@ Status import(const std::string &id, const TableNames &names) {
   return running()->gate().publish_all();
 }
 
+// The error of a taker that has not got the table.
+Status not_taken(Holder holder, const std::string &who) {
+  return Status(Code::kInvalid, holder == Holder::kGiver
+                                    ? std::string("the table was taken back")
+                                    : "the table belongs to the database " + who + " now");
+}
+
 Status refuse_decided(const std::string &id) {
   Holder holder = Holder::kUndecided;
   std::string who;
   ATOLL_RETURN_IF_ERROR(decide(id, true, Wish::kLook, &holder, &who));
-  if (holder == Holder::kGiver) return Status(Code::kInvalid, "the table was taken back");
-  if (holder == Holder::kAnotherTaker)
-    return Status(Code::kInvalid, "the table belongs to the database " + who + " now");
-  return Status::Ok();
+  if (holder == Holder::kTaker) return Status(Code::kInvalid, "this database has taken that table already");
+  return holder == Holder::kUndecided ? Status::Ok() : not_taken(holder, who);
 }
 
-// Imports the table and takes it. After an error the imported table is dropped, unless it is not known
-// whether it was taken: then settle_hand_overs() finds that out.
-Status take_as(const std::string &id, const TableNames &names) {
+// Imports the table, which is not decided yet. After an error nothing of it is left, or settle_hand_overs()
+// drops it or goes on.
+Status prepare(const std::string &id, const TableNames &names, bool is_new) {
   Status status = refuse_decided(id);
   if (status.ok()) status = import(id, names);
-  const TablePtr moving = find_moving(catalog::kTakenPrefix, id);
-  if (!status.ok()) {
-    if (moving) (void)drop_moved(*moving);
+  if (status.ok()) return status;
+  if (const TablePtr moving = find_moving(catalog::kTakenPrefix, id))
+    (void)drop_and_forget(*moving);
+  else if (is_new)
     (void)bridge::ok(atoll_store_forget_taking(running()->store(), id.c_str()));
-    return status;
-  }
+  return status;
+}
+
+// Imports the table and takes it. If it is not known whether it was taken, settle_hand_overs() finds that
+// out.
+Status take_as(const std::string &id, const TableNames &names, bool is_new) {
+  ATOLL_RETURN_IF_ERROR(prepare(id, names, is_new));
+  const TablePtr moving = find_moving(catalog::kTakenPrefix, id);
   Holder holder = Holder::kUndecided;
   std::string who;
-  status = decide(id, true, Wish::kTake, &holder, &who);
+  const Status status = decide(id, true, Wish::kTake, &holder, &who);
   if (!status.ok())
     return status.with("whether the table was taken is not known yet; this server finds it out by itself");
   if (holder == Holder::kTaker) return show_moved(*moving);
-  ATOLL_RETURN_IF_ERROR(drop_moved(*moving));
-  (void)bridge::ok(atoll_store_forget_taking(running()->store(), id.c_str()));
-  return Status(Code::kInvalid, holder == Holder::kGiver
-                                    ? "the table was taken back"
-                                    : "the table belongs to the database " + who + " now");
+  (void)drop_and_forget(*moving);
+  return not_taken(holder, who);
 }
 
 Status take(const std::vector<std::string> &arguments, std::string *what) {
@@ -238,9 +265,10 @@ Status take(const std::vector<std::string> &arguments, std::string *what) {
   ATOLL_RETURN_IF_ERROR(lock_name_of_new(thd, names));
   ATOLL_RETURN_IF_ERROR(refuse_taken(thd, names));
   ATOLL_RETURN_IF_ERROR(check_is_there(names.database));  // DROP DATABASE may have run before the lock
-  ATOLL_RETURN_IF_ERROR(bridge::to_status(
-      atoll_store_note_taking(running()->store(), id.c_str(), running()->url().c_str(), url.c_str())));
-  ATOLL_RETURN_IF_ERROR(take_as(id, names));
+  uint8_t is_new = 0;
+  ATOLL_RETURN_IF_ERROR(bridge::to_status(atoll_store_note_taking(
+      running()->store(), id.c_str(), running()->url().c_str(), url.c_str(), &is_new)));
+  ATOLL_RETURN_IF_ERROR(take_as(id, names, is_new != 0));
   write_definition_files(names);
   *what = "table " + names.shown() + " is here now; its files stay where they are";
   return Status::Ok();

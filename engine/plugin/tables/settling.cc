@@ -45,27 +45,37 @@ Status settle_given(const catalog::TableDef &moving) {
   if (holder == Holder::kUndecided) return Status::Ok();
   const std::string name = moving.database + "/" + moving.former_name;
   if (holder == Holder::kGiver) {
-    ATOLL_RETURN_IF_ERROR(show_moved(moving));
+    ATOLL_RETURN_IF_ERROR(withdraw_and_show(moving));
     log_info("the table " + name + " is back, because its hand-over was cancelled");
-    return bridge::to_status(atoll_store_withdraw_offer(engine::running()->store(), id.c_str()));
+    return Status::Ok();
   }
   ATOLL_RETURN_IF_ERROR(drop_moved(moving));
   log_info("the table " + name + " belongs to the database " + who + " now");
   return Status::Ok();
 }
 
+// A taker that died goes on (HANDOVER-3). Looks first, because the right to create the slot may be gone.
+Status decide_for_taker(const std::string &id, Holder *holder) {
+  std::string who;
+  const Status status = decide(id, true, Wish::kLook, holder, &who);
+  if (status.code() == Code::kNotFound) {  // no note: it was released, and only those of taken tables are
+    *holder = Holder::kTaker;
+    return Status::Ok();
+  }
+  return status.ok() && *holder == Holder::kUndecided ? decide(id, true, Wish::kTake, holder, &who) : status;
+}
+
 Status settle_taken(const catalog::TableDef &moving) {
   const std::string id = id_of(moving);
   Holder holder = Holder::kUndecided;
-  std::string who;
-  ATOLL_RETURN_IF_ERROR(decide(id, true, Wish::kTake, &holder, &who));
+  ATOLL_RETURN_IF_ERROR(decide_for_taker(id, &holder));
   const std::string name = moving.database + "/" + moving.former_name;
   if (holder == Holder::kTaker) {
     ATOLL_RETURN_IF_ERROR(show_moved(moving));
     log_info("the table " + name + " is here, as an interrupted ATOLL_TAKE() wanted");
     return Status::Ok();
   }
-  ATOLL_RETURN_IF_ERROR(drop_moved(moving));
+  ATOLL_RETURN_IF_ERROR(drop_and_forget(moving));
   log_info("the table " + name + " was not taken: its hand-over is over");
   return Status::Ok();
 }
@@ -102,9 +112,21 @@ Status drop_moved(const catalog::TableDef &moving) {
   return engine::running()->gate().after_ddl();
 }
 
+Status withdraw_and_show(const catalog::TableDef &given) {
+  ATOLL_RETURN_IF_ERROR(
+      bridge::to_status(atoll_store_withdraw_offer(engine::running()->store(), id_of(given).c_str())));
+  return show_moved(given);
+}
+
+Status drop_and_forget(const catalog::TableDef &taken) {
+  ATOLL_RETURN_IF_ERROR(drop_moved(taken));
+  ATOLL_RETURN_IF_ERROR(engine::running()->gate().publish_all());
+  return bridge::to_status(atoll_store_forget_taking(engine::running()->store(), id_of(taken).c_str()));
+}
+
 Status settle_hand_overs(uint64_t second) {
   Status first_failure;
-  if (second % kLookSeconds != 0) return first_failure;
+  if (second % kLookSeconds != 0 || !engine::ready().ok()) return first_failure;
   for (const TablePtr &table : tables()->list("")) {
     if (!catalog::is_changing_databases(table->name) || catalog::is_partition(table->name)) continue;
     if (AtWork::is(id_of(*table))) continue;

@@ -27,6 +27,12 @@ catalog::TablePtr find_moving(std::string_view prefix, const std::string &id);
 // Catalog::rename().
 Status show_moved(const catalog::TableDef &moving);
 Status drop_moved(const catalog::TableDef &moving);
+// Giver: deletes the pin, then shows the table. In this order, because a table that is shown is not settled
+// again. Requires: the giver has it. Errors: as show_moved(), and of the bucket.
+Status withdraw_and_show(const catalog::TableDef &given);
+// Taker: drops the table, and when that is in the bucket, forgets from whom it was taken. Errors: of the
+// bucket.
+Status drop_and_forget(const catalog::TableDef &taken);
 
 // Keeps settle_hand_overs() away from a hand-over that a statement works on.
 class AtWork {

@@ -26,7 +26,7 @@ use crate::protocol::copies::adopt::{Adopted, Copier, MATERIALIZES, Progress, co
 use crate::protocol::format::image;
 use crate::protocol::format::records::RootId;
 use crate::protocol::history::clone::check_files;
-use crate::protocol::history::hand_over::takings;
+use crate::protocol::history::hand_over::own_takings;
 use crate::protocol::history::state_copy;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::claim::{StopAfter, close_and_claim, take_epoch};
@@ -123,7 +123,12 @@ impl Inspector {
     /// the masking has ended, the root names new files only (MASK-4), so the rows in these files are not masked.
     async fn refuse_unmasked(&self) -> Result<()> {
         let identity = self.identity().await?;
-        match identity.masked_in.first() == Some(&identity.db_uuid) {
+        let parents = identity.parent.map(|parent| parent.origins).unwrap_or_default();
+        let files = self.newest_image().await?.map(|(image, _)| image.files).unwrap_or_default();
+        let is_parents = |file: &FileRecord| {
+            origin::split(&file.key).0.is_some_and(|from| parents.iter().any(|it| it == from))
+        };
+        match identity.masked_in.first() == Some(&identity.db_uuid) && files.values().any(is_parents) {
             false => Ok(()),
             true => Err(StoreError::Invalid(format!(
                 "the clone in {} was made with --mask and is not masked yet: it would get copies of all rows as they are. Start its \
@@ -136,7 +141,7 @@ impl Inspector {
     async fn check_clone(&self) -> Result<()> {
         let identity = self.identity().await?;
         let is_clone = identity.parent.is_some_and(|parent| !parent.origins.is_empty());
-        match is_clone || !takings(self.bucket()).await?.is_empty() {
+        match is_clone || !own_takings(self).await?.is_empty() {
             true => Ok(()),
             false => Err(StoreError::Invalid(format!(
                 "the database in {} is no clone: all its files are its own",

@@ -23,7 +23,7 @@ use crate::protocol::copies::adopt::claimer;
 use crate::protocol::format::names;
 use crate::protocol::format::records::{Alive, RootId};
 use crate::protocol::gc::{Needs, Use};
-use crate::protocol::history::hand_over::takings;
+use crate::protocol::history::hand_over::own_takings;
 use crate::protocol::history::snapshot::SNAPSHOT;
 use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::start::alive;
@@ -120,7 +120,7 @@ impl Inspector {
             let _ = alive::show(bucket, &Alive::gone(epoch, &server_id)).await;
             return Err(error);
         }
-        let takings = takings(self.bucket()).await?;
+        let takings = own_takings(self).await?;
         self.delete_but(epoch, |key| stays_longer(key, epoch)).await?;
         self.release_pins(&db_uuid, &parents).await?;
         for (id, origin) in takings {

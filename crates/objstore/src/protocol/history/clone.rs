@@ -28,7 +28,7 @@ use crate::protocol::copies::adopt::is_of_copier;
 use crate::protocol::format::image::Image;
 use crate::protocol::format::names;
 use crate::protocol::format::records::RootId;
-use crate::protocol::history::hand_over::{release_takings, takings};
+use crate::protocol::history::hand_over::{may_have_taken_from, own_takings, release_takings};
 use crate::protocol::history::past::{Found, Past};
 use crate::protocol::history::pin::{self, Listed, Pin, PinKind};
 use crate::protocol::history::snapshot::Moment;
@@ -209,17 +209,15 @@ impl Inspector {
         for origin in &others {
             let there = Self::new(self.bucket().sibling(origin)?);
             let (original, key) = (pin::clone_key(&parent.db_uuid), pin::clone_key(db_uuid));
-            let found = match pin::read(there.bucket(), &original).await {
-                Err(error) if error.is_not_found() && has_taken_from(self.bucket(), origin).await? => {
-                    return Err(StoreError::Invalid(format!(
-                        "the database in {} reads table files of {}, from which it took a table. Make it independent first: \
-                         atollctl materialize",
-                        self.bucket().place(),
-                        there.bucket().place()
-                    )));
-                }
-                outcome => outcome?,
-            };
+            if may_have_taken_from(self, origin).await? {
+                return Err(StoreError::Invalid(format!(
+                    "the database in {} reads table files of {}, from which it took a table. Make it independent first: \
+                     atollctl materialize",
+                    self.bucket().place(),
+                    there.bucket().place()
+                )));
+            }
+            let found = pin::read(there.bucket(), &original).await?;
             pins.add(there.bucket(), &key);
             let (root, wal_end) = (found.root, found.wal_end);
             let pin = Pin { root, wal_end, ..request.pin(moment) };
@@ -242,9 +240,7 @@ impl Inspector {
         for origin in origins.into_iter().filter(|origin| *origin != own) {
             let there = self.bucket().sibling(origin)?;
             match check_pinned(&there, &pin).await {
-                Err(error) if error.is_not_found() => {
-                    check_pins_of_takings(self.bucket(), origin, error).await?
-                }
+                Err(error) if error.is_not_found() => check_pins_of_takings(self, origin, error).await?,
                 outcome => outcome?,
             }
         }
@@ -268,7 +264,9 @@ impl Inspector {
     /// origin.
     pub async fn release_parents(&self) -> Result<Vec<String>> {
         let identity = self.identity().await?;
-        if identity.parent.is_none() && takings(self.bucket()).await?.is_empty() {
+        // Before the roots are read: what is taken meanwhile is published before it is taken (HANDOVER-2).
+        let taken = own_takings(self).await?;
+        if identity.parent.is_none() && taken.is_empty() {
             return Err(StoreError::Invalid(format!(
                 "the database in {} is no clone",
                 self.bucket().place()
@@ -283,7 +281,7 @@ impl Inspector {
         }
         let mut origins = identity.parent.map(|parent| parent.origins).unwrap_or_default();
         self.release_pins(&identity.db_uuid, &origins).await?;
-        origins.extend(release_takings(self).await?);
+        origins.extend(release_takings(self, taken).await?);
         Ok(origins)
     }
 
@@ -340,23 +338,19 @@ async fn check_pinned(there: &Bucket, pin: &str) -> Result<()> {
     Err(StoreError::NotFound { operation: "looking for", object })
 }
 
-/// Checks that the database at `origin` still has the pins of all tables that the database in `bucket` took from it.
-/// Errors: `NotFound` names a pin; `otherwise` if no table was taken from there.
-async fn check_pins_of_takings(bucket: &Bucket, origin: &str, otherwise: StoreError) -> Result<()> {
-    let takings = takings(bucket).await?;
+/// Checks that the database at `origin` still has the pins of all tables that the database of `taker` got from it.
+/// Errors: `NotFound` names a pin; `otherwise` if it got none from there.
+async fn check_pins_of_takings(taker: &Inspector, origin: &str, otherwise: StoreError) -> Result<()> {
+    let takings = own_takings(taker).await?;
     let ids: Vec<&str> =
         takings.iter().filter(|(_, from)| from == origin).map(|(id, _)| id.as_str()).collect();
     if ids.is_empty() {
         return Err(otherwise);
     }
     for id in ids {
-        check_pinned(&bucket.sibling(origin)?, &pin::clone_key(id)).await?;
+        check_pinned(&taker.bucket().sibling(origin)?, &pin::clone_key(id)).await?;
     }
     Ok(())
-}
-
-async fn has_taken_from(bucket: &Bucket, origin: &str) -> Result<bool> {
-    Ok(takings(bucket).await?.iter().any(|(_, from)| from == origin))
 }
 
 /// Refuses a clone whose prefix lies inside its parent's prefix or contains it, because a listing of one

@@ -34,7 +34,7 @@ use crate::protocol::inspection::inspect::Inspector;
 use crate::protocol::shared::Shared;
 use crate::protocol::start::local::{damaged_object, random_nonce};
 use crate::protocol::store::Store;
-use crate::requests::bucket::Bucket;
+use crate::requests::bucket::{Bucket, SlotOutcome};
 use std::path::Path;
 
 const KIND_DECISION: u16 = 15;
@@ -144,12 +144,52 @@ pub(in crate::protocol) async fn takings(bucket: &Bucket) -> Result<Vec<(String,
     Ok(takings)
 }
 
-/// Releases the pins of tables that the database of `taker` has taken (HANDOVER-4), and forgets them. Requires: no
-/// root of it that is kept names a file of another database. Returns the origins. Requests: those of [`takings`],
-/// and a HEAD, a PUT and a DELETE for each.
-pub(in crate::protocol) async fn release_takings(taker: &Inspector) -> Result<Vec<String>> {
-    let mut origins = Vec::new();
+/// Returns those of [`takings`] by which the database has got the table. The others are still open, or are over: then
+/// their pins concern another database, or nobody. Requests: those of [`takings`], and a GET for each.
+pub(in crate::protocol) async fn own_takings(taker: &Inspector) -> Result<Vec<(String, String)>> {
+    let db_uuid = taker.identity().await?.db_uuid;
+    let mut own = Vec::new();
     for (id, origin) in takings(taker.bucket()).await? {
+        match decision_at(taker.bucket(), &id, &origin).await? {
+            Some(decision) if decision.taker == db_uuid => own.push((id, origin)),
+            _ => {}
+        }
+    }
+    Ok(own)
+}
+
+/// Whether the database may read files of the one at `origin` because of a hand-over that it has taken or may take.
+pub(in crate::protocol) async fn may_have_taken_from(taker: &Inspector, origin: &str) -> Result<bool> {
+    let db_uuid = taker.identity().await?.db_uuid;
+    for (id, from) in takings(taker.bucket()).await? {
+        let is_over = |decision: Decision| decision.taker != db_uuid;
+        if from == origin && !decision_at(taker.bucket(), &id, &from).await?.is_some_and(is_over) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the decision about the hand-over `id` of the database at `origin`. None: it is open, or that database is
+/// gone.
+async fn decision_at(bucket: &Bucket, id: &str, origin: &str) -> Result<Option<Decision>> {
+    let read = async { read_decision(&bucket.sibling(origin)?, &names::handover(id)).await };
+    match read.await {
+        Ok(decision) => Ok(Some(decision)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Releases the pins of the hand-overs `own`, those of [`own_takings`], and forgets them (HANDOVER-4). Requires: no
+/// root that is kept and was made since `own` was read names a file of another database. Returns the origins.
+/// Requests: a HEAD, a PUT and a DELETE for each.
+pub(in crate::protocol) async fn release_takings(
+    taker: &Inspector,
+    own: Vec<(String, String)>,
+) -> Result<Vec<String>> {
+    let mut origins = Vec::new();
+    for (id, origin) in own {
         taker.release_pins(&id, std::slice::from_ref(&origin)).await?;
         taker.bucket().delete(&names::taken(&id)).await?;
         origins.push(origin);
@@ -213,16 +253,25 @@ impl<'a> HandOvers<'a> {
         self.shared.files.block_on(async move { bucket.delete(&key).await })?
     }
 
-    /// Notes that this database takes the table of the hand-over `id` from the database at `origin`. Errors:
-    /// `Fenced`; `Unavailable`. Requests: a PUT.
-    pub fn note_taking(&self, id: &str, origin: &str) -> Result<()> {
+    /// Notes that this database takes the table of the hand-over `id` from the database at `origin`. False: that was
+    /// noted before. Errors: `Fenced`; `Unavailable`; `Invalid`: another origin was noted before. Requests: a PUT; two
+    /// GETs when there is a note.
+    pub fn note_taking(&self, id: &str, origin: &str) -> Result<bool> {
         check_id(id)?;
         let shared = self.shared;
         shared.check_fence()?;
         let (nonce, key) = (random_nonce()?, names::taken(id));
         let bytes = Taking { origin: origin.to_owned() }.encode(&nonce);
         let bucket = shared.bucket.clone();
-        shared.files.block_on(async move { bucket.create_slot(&key, bytes.into(), &nonce).await })?.map(drop)
+        let created = async move { bucket.create_slot(&key, bytes.into(), &nonce).await };
+        let is_new = shared.files.block_on(created)?? == SlotOutcome::Mine;
+        let noted = if is_new { origin.to_owned() } else { self.taking_from(id)? };
+        match noted == origin {
+            true => Ok(is_new),
+            false => {
+                Err(StoreError::Invalid(format!("the hand-over {id} is one of the database at '{noted}'")))
+            }
+        }
     }
 
     /// Deletes the note of [`HandOvers::note_taking`]. Requires: no file of the giver is read. Requests: a DELETE.

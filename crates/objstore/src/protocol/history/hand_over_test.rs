@@ -6,7 +6,9 @@
 use crate::config::Durability;
 use crate::error::StoreError;
 use crate::protocol::format::names;
-use crate::protocol::history::hand_over::{Choice, Decision, HandOvers, Outcome, Taking, origin_of, takings};
+use crate::protocol::history::hand_over::{
+    Choice, Decision, HandOvers, Outcome, Taking, may_have_taken_from, origin_of, own_takings, takings,
+};
 use crate::protocol::history::mounts::mount_test::read_all;
 use crate::protocol::history::pin;
 use crate::protocol::history::snapshot_test::{Fixture, NOW};
@@ -148,6 +150,35 @@ fn the_taker_reads_the_files_where_they_are_until_it_needs_them_no_more() {
     f.until_clean();
     assert!(!pinned(&f));
     assert!(block(f.inspector().fsck(NOW, |_, _| {})).unwrap().verified.problems.is_empty());
+    crash(other);
+    crash(f.db);
+}
+
+/// A database that noted a hand-over and did not get the table releases nothing: another one has it.
+#[test]
+fn who_did_not_get_the_table_does_not_release_its_pin() {
+    let mut f = Fixture::new();
+    let (_, _dir, other) = taker(&f);
+    let (third, third_dir) = (f.bucket.sibling("third").unwrap(), scratch());
+    let late = open_taker(&third, &third_dir);
+    late.store.publish(WAIT).unwrap();
+    of(&f.db).offer(ID, "shop.t").unwrap();
+    for db in [&other, &late] {
+        assert!(of(db).note_taking(ID, GIVER).unwrap());
+        assert!(!of(db).note_taking(ID, GIVER).unwrap(), "it is noted");
+        assert!(matches!(of(db).note_taking(ID, "elsewhere"), Err(StoreError::Invalid(_))));
+    }
+    let late_taker = Inspector::new(third.clone());
+    assert!(block(may_have_taken_from(&late_taker, GIVER)).unwrap());
+    assert_eq!(decide(&other.store, Some(GIVER), Choice::Take), Outcome::Mine);
+    assert!(block(own_takings(&late_taker)).unwrap().is_empty());
+    assert!(!block(may_have_taken_from(&late_taker, GIVER)).unwrap());
+    assert!(matches!(block(late_taker.release_parents()), Err(StoreError::Invalid(_))));
+    f.until_clean();
+    assert!(f.keys(names::PIN_DIR).contains(&pin::clone_key(ID)));
+    let first_taker = Inspector::new(f.bucket.sibling("taker").unwrap());
+    assert_eq!(block(own_takings(&first_taker)).unwrap(), [(ID.to_owned(), GIVER.to_owned())]);
+    crash(late);
     crash(other);
     crash(f.db);
 }
