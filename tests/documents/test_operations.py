@@ -28,6 +28,7 @@ from sessions import Command, Shell, missing_line
 SECTIONS = sessions.read("operations.md")
 NOT_WALKED = {
     "Add a reader": "tests/servers/test_reader.py does what this section shows",
+    "Move a table to another server": "tests/servers/test_hand_over.py does what this section shows",
     "Back up with MariaDB's own tools": "tests/history/test_backups.py does what this section shows",
 }
 # Sections whose steps stand in the text.
